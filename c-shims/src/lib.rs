@@ -1,0 +1,68 @@
+//! The C of ringwatch: component tables and entry points that need structs or names of PMIx, PRRTE and Open MPI.
+//!
+//! The C files beside this one are compiled by the workspace's `build.rs` against the installed headers. They contain
+//! no logic: every table entry leads to a Rust function named `rw_plugin_*` (crate `pmix-plugin`) or `rw_rank_*`
+//! (crate `mpi-layer`). This crate declares what those crates may call.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// Services of `pmix.c`, available in processes that have libpmix.
+pub mod pmix {
+    use super::{c_char, c_int, c_void};
+
+    unsafe extern "C" {
+        /// Registers a string parameter of the component `psensor/ringwatch`; `storage` holds the default and receives
+        /// the value. Returns a negative PMIx status on failure.
+        pub fn rw_pmix_parameter(name: *const c_char, help: *const c_char, storage: *mut *mut c_char) -> c_int;
+        /// Adds a variable to the environment of the ranks that are about to be started.
+        pub fn rw_pmix_environment(environment: *mut c_void, name: *const c_char, value: *const c_char);
+        /// Tells the local clients that a rank is dead. May be called from any thread; does not block.
+        pub fn rw_pmix_notify_dead(nspace: *const c_char, rank: u32) -> c_int;
+        /// Rank of this process in its own namespace: the number of the runtime daemon.
+        pub fn rw_pmix_my_rank() -> u32;
+        /// Namespace of this process.
+        pub fn rw_pmix_my_nspace() -> *const c_char;
+        /// Release of PMIx whose headers the shims were compiled against, as `major.minor.release`.
+        pub fn rw_pmix_built_for() -> *const c_char;
+        /// Release of PMIx that is loaded, e.g. `OpenPMIx 5.0.7 (…)`.
+        pub fn PMIx_Get_version() -> *const c_char;
+
+        /// The component table of `psensor/ringwatch`.
+        pub static pmix_mca_psensor_ringwatch_component: c_void;
+        /// The component table of `pnet/ringwatch`.
+        pub static pmix_mca_pnet_ringwatch_component: c_void;
+    }
+}
+
+/// Services of `prte.c`. The functions of libprrte that they take as arguments are found at run time.
+pub mod prte {
+    use super::{c_char, c_int, c_void};
+
+    /// Answer of `rw_plugin_proc_error`: let PRRTE's own handler run.
+    pub const CALL_STOCK: c_int = 0;
+    /// Answer of `rw_plugin_proc_error`: nothing more to do.
+    pub const HANDLED: c_int = 1;
+
+    unsafe extern "C" {
+        /// Puts `rw_plugin_proc_error` in front of PRRTE 3's handler of process errors; false if the table has none.
+        pub fn rw_prte3_wrap(proc_states: *mut c_void) -> bool;
+        /// Number of runtime daemons, prterun's own included.
+        pub fn rw_prte3_num_daemons(process_info: *const c_void) -> u32;
+        /// Calls `prte_get_proc_daemon_vpid`.
+        pub fn rw_prte_daemon_of(function: *mut c_void, nspace: *const c_char, rank: u32) -> c_int;
+        /// Calls `prte_state_base_activate_proc_state`; may be called from any thread.
+        pub fn rw_prte_activate(function: *mut c_void, nspace: *const c_char, rank: u32, state: u32);
+    }
+}
+
+/// Component tables of `ompi.c`.
+pub mod ompi {
+    use super::c_void;
+
+    unsafe extern "C" {
+        /// The component table of `hook/ringwatch`.
+        pub static mca_hook_ringwatch_component: c_void;
+        /// The component table of `coll/ringwatch`.
+        pub static mca_coll_ringwatch_component: c_void;
+    }
+}

@@ -1,0 +1,186 @@
+/* PMIx components of ringwatch: `psensor` (opened in every PMIx server: parameters, loss of clients) and `pnet`
+ * (launch data from prterun to every daemon, environment of the ranks, end of a job).  Tables and entry points only. */
+#include "src/include/pmix_config.h"
+
+#include "pmix.h"
+#include "pmix_common.h"
+#include "src/include/pmix_globals.h"
+#include "src/mca/base/pmix_base.h"
+#include "src/mca/base/pmix_mca_base_var.h"
+#include "src/mca/pnet/base/base.h"
+#include "src/mca/pnet/pnet.h"
+#include "src/mca/psensor/psensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ringwatch_shims.h"
+
+#define LAUNCH_KEY "ringwatch.launch"
+#define STRINGIFY(x) #x
+#define VERSION(a, b, c) STRINGIFY(a) "." STRINGIFY(b) "." STRINGIFY(c)
+
+/* ---- psensor ---- */
+
+static pmix_status_t sensor_start(pmix_peer_t *requestor, pmix_status_t error, const pmix_info_t *monitor,
+                                  const pmix_info_t directives[], size_t ndirs)
+{
+    (void) requestor, (void) error, (void) monitor, (void) directives, (void) ndirs;
+    return PMIX_ERR_TAKE_NEXT_OPTION;
+}
+
+/* Called with a null id when the connection of a local client breaks or the client is deregistered. */
+static pmix_status_t sensor_stop(pmix_peer_t *peer, char *id)
+{
+    if (NULL == id && NULL != peer && NULL != peer->info && NULL != peer->nptr && NULL != peer->nptr->nspace) {
+        rw_plugin_client_gone(peer->nptr->nspace, peer->info->pname.rank, peer->finalized);
+    }
+    return PMIX_SUCCESS;
+}
+
+static pmix_psensor_base_module_t sensor_module = {.start = sensor_start, .stop = sensor_stop};
+
+static int sensor_query(pmix_mca_base_module_t **module, int *priority)
+{
+    *module = (pmix_mca_base_module_t *) &sensor_module;
+    *priority = 50;
+    return PMIX_SUCCESS;
+}
+
+pmix_psensor_base_component_t pmix_mca_psensor_ringwatch_component = {
+    PMIX_PSENSOR_BASE_VERSION_1_0_0,
+    .pmix_mca_component_name = "ringwatch",
+    PMIX_MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
+    .pmix_mca_open_component = rw_plugin_open,
+    .pmix_mca_close_component = rw_plugin_close,
+    .pmix_mca_query_component = sensor_query,
+    .pmix_mca_register_component_params = rw_plugin_register,
+};
+
+/* ---- pnet ---- */
+
+/* prterun calls this twice: to harvest its own environment (no map yet), and for each job with its map. */
+static pmix_status_t net_allocate(pmix_namespace_t *job, pmix_info_t info[], size_t ninfo, pmix_list_t *out)
+{
+    bool launching = false;
+    for (size_t n = 0; n < ninfo; n++) {
+        launching = launching || PMIX_CHECK_KEY(&info[n], PMIX_PROC_MAP);
+    }
+    if (!launching) {
+        return PMIX_ERR_TAKE_NEXT_OPTION;
+    }
+    uint8_t *bytes = NULL;
+    size_t length = 0;
+    int status = rw_plugin_launch(job->nspace, &bytes, &length);
+    if (PMIX_SUCCESS != status || NULL == bytes) {
+        return PMIX_SUCCESS == status ? PMIX_ERR_TAKE_NEXT_OPTION : status;
+    }
+    pmix_byte_object_t object = {.bytes = (char *) bytes, .size = length};
+    pmix_kval_t *entry = PMIX_NEW(pmix_kval_t);
+    entry->key = strdup(LAUNCH_KEY);
+    PMIX_VALUE_CREATE(entry->value, 1);
+    PMIx_Value_load(entry->value, &object, PMIX_BYTE_OBJECT);
+    pmix_list_append(out, &entry->super);
+    rw_plugin_launch_free(bytes, length);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t net_setup_local(pmix_nspace_env_cache_t *job, pmix_info_t info[], size_t ninfo)
+{
+    for (size_t n = 0; n < ninfo; n++) {
+        if (PMIX_CHECK_KEY(&info[n], LAUNCH_KEY) && PMIX_BYTE_OBJECT == info[n].value.type) {
+            return rw_plugin_local(job->ns->nspace, (const uint8_t *) info[n].value.data.bo.bytes,
+                                   info[n].value.data.bo.size, &job->envars);
+        }
+    }
+    return PMIX_ERR_TAKE_NEXT_OPTION;
+}
+
+static void net_deregister(pmix_namespace_t *job)
+{
+    rw_plugin_job_done(job->nspace);
+}
+
+static pmix_pnet_module_t net_module = {
+    .name = "ringwatch",
+    .allocate = net_allocate,
+    .setup_local_network = net_setup_local,
+    .deregister_nspace = net_deregister,
+};
+
+static int net_query(pmix_mca_base_module_t **module, int *priority)
+{
+    *module = (pmix_mca_base_module_t *) &net_module;
+    *priority = 5;
+    return PMIX_SUCCESS;
+}
+
+pmix_pnet_base_component_t pmix_mca_pnet_ringwatch_component = {
+    PMIX_PNET_BASE_VERSION_1_0_0,
+    .pmix_mca_component_name = "ringwatch",
+    PMIX_MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
+    .pmix_mca_query_component = net_query,
+};
+
+/* ---- services for Rust ---- */
+
+int rw_pmix_parameter(const char *name, const char *help, char **storage)
+{
+    return pmix_mca_base_component_var_register(&pmix_mca_psensor_ringwatch_component, name, help,
+                                                PMIX_MCA_BASE_VAR_TYPE_STRING, storage);
+}
+
+void rw_pmix_environment(void *environment, const char *name, const char *value)
+{
+    pmix_envar_list_item_t *item = PMIX_NEW(pmix_envar_list_item_t);
+    item->envar.envar = strdup(name);
+    item->envar.value = strdup(value);
+    item->envar.separator = '\0';
+    pmix_list_append((pmix_list_t *) environment, &item->super);
+}
+
+/* PMIx 6 and later do not copy the arguments of PMIx_Notify_event: they live until the callback. */
+struct notification {
+    pmix_proc_t source;
+    pmix_info_t info;
+};
+
+static void notified(pmix_status_t status, void *data)
+{
+    (void) status;
+    struct notification *notification = data;
+    PMIX_INFO_DESTRUCT(&notification->info);
+    free(notification);
+}
+
+/* Exactly one PMIX_PROC: Open MPI 5.0 takes every info of that type as one more dead process. */
+int rw_pmix_notify_dead(const char *nspace, uint32_t rank)
+{
+    struct notification *notification = calloc(1, sizeof *notification);
+    if (NULL == notification) {
+        return PMIX_ERR_NOMEM;
+    }
+    PMIX_LOAD_PROCID(&notification->source, nspace, rank);
+    PMIX_INFO_LOAD(&notification->info, PMIX_EVENT_AFFECTED_PROC, &notification->source, PMIX_PROC);
+    pmix_status_t status = PMIx_Notify_event(PMIX_ERR_PROC_TERM_WO_SYNC, &notification->source, PMIX_RANGE_LOCAL,
+                                             &notification->info, 1, notified, notification);
+    if (PMIX_SUCCESS != status) {
+        notified(status, notification);
+    }
+    return PMIX_OPERATION_SUCCEEDED == status ? PMIX_SUCCESS : status;
+}
+
+uint32_t rw_pmix_my_rank(void)
+{
+    return pmix_globals.myid.rank;
+}
+
+const char *rw_pmix_my_nspace(void)
+{
+    return pmix_globals.myid.nspace;
+}
+
+const char *rw_pmix_built_for(void)
+{
+    return VERSION(PMIX_VERSION_MAJOR, PMIX_VERSION_MINOR, PMIX_VERSION_RELEASE);
+}

@@ -1,0 +1,84 @@
+/* PRRTE 3 in prterun: its table of process states, seen through the two structs that are the same in every 3.0 release
+ * (checked against libprrte's version before use).  The packages ship no usable PRRTE headers, hence the declarations. */
+#include "src/include/pmix_config.h"
+
+#include <event.h>
+
+#include "pmix_common.h"
+#include "src/class/pmix_list.h"
+
+#include "ringwatch_shims.h"
+
+enum { STATE_ERROR = 50, STATE_COMM_FAILED = 56 };
+
+typedef void (*state_callback)(int fd, short what, void *caddy);
+
+struct proc_state { /* prte_state_t, src/mca/state/state.h */
+    pmix_list_item_t super;
+    int32_t job_state;
+    uint32_t proc_state;
+    state_callback callback;
+};
+
+struct state_caddy { /* prte_state_caddy_t, same file */
+    pmix_object_t super;
+    struct event event;
+    void *job;
+    int32_t job_state;
+    pmix_proc_t name;
+    uint32_t proc_state;
+};
+
+struct process_info { /* the head of prte_process_info_t, src/util/proc_info.h */
+    pmix_proc_t name;
+    pmix_proc_t hnp;
+    char *hnp_uri;
+    pmix_proc_t parent;
+    pid_t hnp_pid;
+    pmix_rank_t daemons;
+};
+
+static state_callback stock;
+
+static void on_error(int fd, short what, void *data)
+{
+    struct state_caddy *caddy = data;
+    if (RW_PRTE_HANDLED == rw_plugin_proc_error(caddy->name.nspace, caddy->name.rank, caddy->proc_state)) {
+        PMIX_RELEASE(caddy);
+        return;
+    }
+    stock(fd, what, data);
+}
+
+bool rw_prte3_wrap(void *proc_states)
+{
+    struct proc_state *state;
+    PMIX_LIST_FOREACH (state, (pmix_list_t *) proc_states, struct proc_state) {
+        if (STATE_ERROR == state->proc_state || STATE_COMM_FAILED == state->proc_state) {
+            if (on_error != state->callback) {
+                stock = state->callback;
+                state->callback = on_error;
+            }
+        }
+    }
+    return NULL != stock;
+}
+
+uint32_t rw_prte3_num_daemons(const void *process_info)
+{
+    return ((const struct process_info *) process_info)->daemons;
+}
+
+int rw_prte_daemon_of(void *function, const char *nspace, uint32_t rank)
+{
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, nspace, rank);
+    return (int) ((pmix_rank_t(*)(const pmix_proc_t *)) function)(&proc);
+}
+
+void rw_prte_activate(void *function, const char *nspace, uint32_t rank, uint32_t state)
+{
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, nspace, rank);
+    ((void (*)(pmix_proc_t *, uint32_t)) function)(&proc, state);
+}

@@ -1,0 +1,43 @@
+/* What the shims call in Rust, and what Rust calls in the shims.  Functions named rw_plugin_* and rw_rank_* are
+ * written in Rust and never unwind; functions named rw_pmix_* and rw_prte_* are written in C. */
+#ifndef RINGWATCH_SHIMS_H
+#define RINGWATCH_SHIMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* pmix.c, component of prterun and prted */
+int rw_plugin_register(void);
+int rw_plugin_open(void);
+int rw_plugin_close(void);
+int rw_plugin_launch(const char *nspace, uint8_t **bytes, size_t *length);
+void rw_plugin_launch_free(uint8_t *bytes, size_t length);
+int rw_plugin_local(const char *nspace, const uint8_t *bytes, size_t length, void *environment);
+void rw_plugin_job_done(const char *nspace);
+void rw_plugin_client_gone(const char *nspace, uint32_t rank, bool finalized);
+
+int rw_pmix_parameter(const char *name, const char *help, char **storage);
+void rw_pmix_environment(void *environment, const char *name, const char *value);
+int rw_pmix_notify_dead(const char *nspace, uint32_t rank);
+uint32_t rw_pmix_my_rank(void);
+const char *rw_pmix_my_nspace(void);
+const char *rw_pmix_built_for(void);
+
+/* prte.c, PRRTE 3 in prterun */
+enum { RW_PRTE_CALL_STOCK = 0, RW_PRTE_HANDLED = 1 };
+int rw_plugin_proc_error(const char *nspace, uint32_t rank, uint32_t state);
+
+bool rw_prte3_wrap(void *proc_states);
+uint32_t rw_prte3_num_daemons(const void *process_info);
+int rw_prte_daemon_of(void *function, const char *nspace, uint32_t rank);
+void rw_prte_activate(void *function, const char *nspace, uint32_t rank, uint32_t state);
+
+/* ompi.c, components of every rank */
+int rw_rank_open(void);
+int rw_rank_close(void);
+int rw_rank_collectives_found(void);
+void rw_rank_init_done(void);
+void rw_rank_finalize_begins(void);
+
+#endif

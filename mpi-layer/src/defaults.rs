@@ -1,0 +1,59 @@
+//! The defaults that make recovery work on stock Open MPI 5.0, set in fault-tolerant jobs only and never over a value
+//! that the user or a parameter file set.
+//!
+//! `docs/defaults.md` has the measurement behind each.
+
+use std::ffi::{CStr, c_int};
+
+use rdma_heartbeat::defaults::Default;
+
+use crate::openmpi::Parameter;
+
+/// Parameters that are read before the first contact with other processes. Returns what was changed, as a mask.
+pub fn before_processes_are_known() -> u32 {
+    // Know every process's address from the start: a lazy look-up of a dead one blocks for ever in the runtime.
+    let cutoff = change(c"mpi", None, c"add_procs_cutoff", Default::AddProcsCutoff, |parameter| {
+        parameter.set_integer(c_int::MAX);
+    });
+    // The barrier of MPI_Finalize in the runtime waits for the dead; MPI_Finalize of a fault-tolerant job has
+    // synchronised the survivors by then.
+    let finalize =
+        change(c"async", Some(c"mpi"), c"finalize", Default::AsyncFinalize, |parameter| parameter.set_bool(true));
+    cutoff | finalize | ignore_broken_pipes()
+}
+
+/// Parameters of the collective components. Returns what was changed, as a mask.
+pub fn before_collectives_are_chosen() -> u32 {
+    // coll/han drops errors of its inner collectives and so returns wrong data after a failure.
+    let asked_for = Parameter::find(c"ompi", c"coll", None, None).map(|list| list.text()).unwrap_or_default();
+    if !asked_for.starts_with('^') && asked_for.split(',').any(|name| name == "han") {
+        return 0;
+    }
+    change(c"coll", Some(c"han"), c"priority", Default::NoHan, |parameter| parameter.set_integer(-1))
+}
+
+fn change(framework: &CStr, component: Option<&CStr>, name: &CStr, what: Default, set: impl FnOnce(&Parameter)) -> u32 {
+    match Parameter::find(c"ompi", framework, component, Some(name)) {
+        Some(parameter) if parameter.is_default() => {
+            set(&parameter);
+            what as u32
+        }
+        _ => 0,
+    }
+}
+
+/// A write to the socket of a dead peer must be an error, not the end of the survivor: Open MPI's TCP transport writes
+/// without asking for that. A handler that the program has set stays.
+fn ignore_broken_pipes() -> u32 {
+    // SAFETY: reads, and if nobody has changed it replaces, the disposition of one signal, with zeroed structs that
+    // are valid; MPI_Init is not called concurrently with other changes of it.
+    unsafe {
+        let mut present: libc::sigaction = std::mem::zeroed();
+        let known = libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut present) == 0;
+        if !known || present.sa_sigaction != libc::SIG_DFL {
+            return 0;
+        }
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+    Default::IgnoreBrokenPipes as u32
+}

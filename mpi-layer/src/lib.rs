@@ -1,0 +1,208 @@
+//! The component of ringwatch in every rank of a fault-tolerant job.
+//!
+//! It registers the process with the node's `ringwatchd`, reads the node's failure log from MPI's progress loop (one
+//! relaxed load when nothing happened) and reports the dead to Open MPI, about 0.1 ms after the entry. It starts no
+//! thread and opens no socket. Where the log is absent the PMIx events that the runtime daemon injects do the same,
+//! later.
+//!
+//! It also sets the defaults without which recovery hangs on stock Open MPI, never over a value that somebody set.
+
+mod defaults;
+mod openmpi;
+
+use std::ffi::{CString, c_int};
+use std::panic::catch_unwind;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use openmpi::OpenMpi;
+use rdma_heartbeat::segment::{Entry, Phase, SEGMENT_VARIABLE, Segment};
+
+/// Status of Open MPI's component functions.
+const SUCCESS: c_int = 0;
+/// `OMPI_ERR_NOT_AVAILABLE`: the component asks to be closed without a word.
+const NOT_AVAILABLE: c_int = -16;
+
+/// Releases whose behaviour is known; in others the component leaves the job alone.
+const SERVED: std::ops::RangeInclusive<u32> = 5..=5;
+
+static RANK: OnceLock<Rank> = OnceLock::new();
+static SEEN: AtomicU32 = AtomicU32::new(0);
+static REGISTERED: AtomicBool = AtomicBool::new(false);
+
+/// This rank in a fault-tolerant job.
+struct Rank {
+    segment: Segment,
+    slot: u32,
+    mpi: OnceLock<Option<OpenMpi>>,
+}
+
+impl Rank {
+    /// `None` in every job that did not ask for fault tolerance.
+    fn join() -> Option<Self> {
+        let path = std::env::var(SEGMENT_VARIABLE).ok()?;
+        let rank: u32 = std::env::var("PMIX_RANK").ok()?.parse().ok()?;
+        match openmpi::release() {
+            Some((major, ..)) if SERVED.contains(&major) => {}
+            release => {
+                let named = release.map_or("an unknown release".into(), |(a, b, c)| format!("release {a}.{b}.{c}"));
+                eprintln!(
+                    "ringwatch: this component serves Open MPI 5.0 and is loaded into {named}; the rank runs as without it"
+                );
+                return None;
+            }
+        }
+        let segment = match Segment::open_path(&path) {
+            Ok(segment) => segment,
+            Err(error) => {
+                eprintln!(
+                    "ringwatch: rank {rank} cannot open its node's failure log at {path} ({error}); it will learn of failures through PMIx events only"
+                );
+                return None;
+            }
+        };
+        let slot = segment.slot_of(rank)?;
+        Some(Self { segment, slot, mpi: OnceLock::new() })
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.segment.enter(self.slot, std::process::id(), phase);
+    }
+
+    fn mpi(&self) -> Option<&OpenMpi> {
+        self.mpi
+            .get_or_init(|| {
+                let nspace = CString::new(std::env::var("PMIX_NAMESPACE").ok()?).ok()?;
+                OpenMpi::find(&nspace)
+            })
+            .as_ref()
+    }
+
+    /// Reports what the log holds beyond `SEEN`; returns how many entries that was.
+    #[cold]
+    fn catch_up(&self) -> c_int {
+        let Some(mpi) = self.mpi() else {
+            SEEN.store(self.segment.len(), Ordering::Relaxed);
+            return 0;
+        };
+        if !mpi.accepts_failures() {
+            return 0;
+        }
+        let length = self.segment.len();
+        // Several threads may drive progress at once: each entry is reported by the one that takes it.
+        let mut events = 0;
+        while let Ok(index) =
+            SEEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, |seen| (seen < length).then(|| seen + 1))
+        {
+            if let Some(Entry::Rank(rank)) = self.segment.entry(index) {
+                mpi.report(rank);
+                events += 1;
+            }
+        }
+        events
+    }
+}
+
+/// Runs `body` so that no panic crosses into C.
+fn guarded(body: impl FnOnce() -> c_int + std::panic::UnwindSafe) -> c_int {
+    catch_unwind(body).unwrap_or(SUCCESS)
+}
+
+unsafe extern "C" fn progress() -> c_int {
+    let Some(rank) = RANK.get() else { return 0 };
+    if rank.segment.glance() == SEEN.load(Ordering::Relaxed) {
+        return 0;
+    }
+    catch_unwind(|| rank.catch_up()).unwrap_or(0)
+}
+
+/// `open` of the hook component: in `MPI_Init`, before any other part of MPI is set up.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_rank_open() -> c_int {
+    guarded(|| {
+        let Some(rank) = Rank::join() else { return NOT_AVAILABLE };
+        stay_loaded();
+        rank.enter(Phase::Initialising);
+        rank.segment.note_changes(rank.slot, defaults::before_processes_are_known());
+        let _ = RANK.set(rank);
+        SUCCESS
+    })
+}
+
+/// `init_query` of the coll component: all collective components are known, no communicator exists yet.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_rank_collectives_found() -> c_int {
+    guarded(|| {
+        let Some(rank) = RANK.get() else { return NOT_AVAILABLE };
+        rank.segment.note_changes(rank.slot, defaults::before_collectives_are_chosen());
+        SUCCESS
+    })
+}
+
+/// End of `MPI_Init`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_rank_init_done() {
+    guarded(|| {
+        if let Some(rank) = RANK.get() {
+            rank.enter(Phase::Running);
+            if rank.mpi().is_some() && openmpi::register_progress(progress) {
+                REGISTERED.store(true, Ordering::Relaxed);
+            } else {
+                eprintln!(
+                    "ringwatch: this Open MPI lacks a function to report failures at once; they arrive as PMIx events, some milliseconds later"
+                );
+            }
+        }
+        SUCCESS
+    });
+}
+
+/// Start of `MPI_Finalize`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_rank_finalize_begins() {
+    guarded(|| {
+        if let Some(rank) = RANK.get() {
+            rank.enter(Phase::Finalising);
+        }
+        SUCCESS
+    });
+}
+
+/// `close` of the hook component, when `MPI_Finalize` has synchronised with everybody and takes the library apart; or
+/// the end of an `MPI_Finalize` that a failure has cut short.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_rank_close() -> c_int {
+    guarded(|| {
+        if let Some(rank) = RANK.get() {
+            if REGISTERED.swap(false, Ordering::Relaxed) {
+                openmpi::unregister_progress(progress);
+            }
+            rank.enter(Phase::Finalised);
+        }
+        SUCCESS
+    })
+}
+
+/// Keeps this library in the process: Open MPI unloads components before its last progress call.
+fn stay_loaded() {
+    // SAFETY: asks for the object that contains this very function and raises its reference count for ever.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(rw_rank_open as *const libc::c_void, &mut info) != 0 && !info.dli_fname.is_null() {
+            libc::dlopen(info.dli_fname, libc::RTLD_NOW | libc::RTLD_NODELETE);
+        }
+    }
+}
+
+/// A symbol address that may sit in a static.
+struct Table(#[allow(dead_code, reason = "only its presence matters")] *const std::ffi::c_void);
+
+// SAFETY: never dereferenced.
+unsafe impl Sync for Table {}
+
+/// Makes the linker take the tables out of the archive of C shims.
+#[used]
+static TABLES: [Table; 2] = [
+    Table(&raw const c_shims::ompi::mca_hook_ringwatch_component),
+    Table(&raw const c_shims::ompi::mca_coll_ringwatch_component),
+];

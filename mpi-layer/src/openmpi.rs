@@ -1,0 +1,203 @@
+//! The functions and variables of the Open MPI in this process, found at run time.
+//!
+//! No header and no link dependency: a name that is missing switches off what needs it. Everything is looked up in
+//! libmpi and what it is linked to, because libmpi itself may have been loaded privately (mpi4py does).
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// `PMIX_ERR_PROC_TERM_WO_SYNC`, the status under which Open MPI expects to hear of a dead process.
+const TERM_WITHOUT_SYNC: c_int = -200;
+/// `MCA_BASE_VAR_SOURCE_DEFAULT`: nobody has set the parameter.
+const SOURCE_DEFAULT: c_int = 0;
+/// Values of `ompi_mpi_state` between which failures may be reported: after `MPI_Init`, and until `MPI_Finalize` has
+/// switched fault tolerance off.
+const STATE_RUNNING: std::ops::RangeInclusive<i32> = 2..=3;
+
+/// `opal_process_name_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ProcessName {
+    job: u32,
+    rank: u32,
+}
+
+type Progress = unsafe extern "C" fn() -> c_int;
+
+/// What ringwatch uses of Open MPI to report failures.
+pub struct OpenMpi {
+    job: u32,
+    state: *const i32,
+    proc_for_name: unsafe extern "C" fn(ProcessName) -> *mut c_void,
+    proc_failed: unsafe extern "C" fn(*mut c_void, c_int, bool) -> c_int,
+}
+
+// SAFETY: addresses of functions and of one global that is only read atomically.
+unsafe impl Send for OpenMpi {}
+// SAFETY: as above.
+unsafe impl Sync for OpenMpi {}
+
+impl OpenMpi {
+    /// Finds what is needed for the job `nspace`; `None` if this Open MPI lacks something.
+    pub fn find(nspace: &CStr) -> Option<Self> {
+        let library = Library::loaded()?;
+        // SAFETY: the types are those of Open MPI 5.0 and 6.0.
+        unsafe {
+            let convert: unsafe extern "C" fn(*mut u32, *const c_char) -> c_int =
+                library.function(c"opal_pmix_convert_nspace")?;
+            let mut job = 0;
+            if convert(&mut job, nspace.as_ptr()) != 0 {
+                return None;
+            }
+            Some(Self {
+                job,
+                state: library.symbol(c"ompi_mpi_state")?.cast(),
+                proc_for_name: library.function(c"ompi_proc_for_name")?,
+                proc_failed: library.function(c"ompi_errhandler_proc_failed_internal")?,
+            })
+        }
+    }
+
+    /// Whether failures may be reported now.
+    pub fn accepts_failures(&self) -> bool {
+        // SAFETY: `ompi_mpi_state` is an aligned atomic 32-bit integer that lives as long as libmpi.
+        let state = unsafe { std::sync::atomic::AtomicI32::from_ptr(self.state.cast_mut()) };
+        STATE_RUNNING.contains(&state.load(std::sync::atomic::Ordering::Relaxed))
+    }
+
+    /// Reports a rank of this job as dead; repeated reports do nothing. Only from MPI's progress loop.
+    pub fn report(&self, rank: u32) {
+        // SAFETY: called in the thread that drives progress; both functions take their own locks.
+        unsafe {
+            let process = (self.proc_for_name)(ProcessName { job: self.job, rank });
+            if !process.is_null() {
+                (self.proc_failed)(process, TERM_WITHOUT_SYNC, false);
+            }
+        }
+    }
+}
+
+/// Has `callback` called in every turn of MPI's progress loop; false if this Open MPI has no such loop.
+pub fn register_progress(callback: Progress) -> bool {
+    progress_function(c"opal_progress_register", callback)
+}
+
+/// Undoes [`register_progress`].
+pub fn unregister_progress(callback: Progress) -> bool {
+    progress_function(c"opal_progress_unregister", callback)
+}
+
+fn progress_function(name: &CStr, callback: Progress) -> bool {
+    let Some(library) = Library::loaded() else { return false };
+    // SAFETY: both functions take a progress callback and return a status.
+    let function: Option<unsafe extern "C" fn(Progress) -> c_int> = unsafe { library.function(name) };
+    let Some(function) = function else { return false };
+    // SAFETY: the callback lives for ever, since this library is never unloaded.
+    unsafe { function(callback) == 0 }
+}
+
+/// Release of the Open MPI in this process, e.g. (5, 0, 7).
+pub fn release() -> Option<(u32, u32, u32)> {
+    let library = Library::loaded()?;
+    // SAFETY: the standard's function, which may be called at any time, with a buffer of MPI_MAX_LIBRARY_VERSION_STRING.
+    let text = unsafe {
+        let function: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int =
+            library.function(c"MPI_Get_library_version")?;
+        let mut buffer = [0 as c_char; 256];
+        let mut length = 0;
+        if function(buffer.as_mut_ptr(), &mut length) != 0 {
+            return None;
+        }
+        CStr::from_ptr(buffer.as_ptr()).to_string_lossy().into_owned()
+    };
+    parse_release(&text)
+}
+
+fn parse_release(text: &str) -> Option<(u32, u32, u32)> {
+    let number = text.strip_prefix("Open MPI v")?.split([',', ' ', '-']).next()?;
+    let digits = number.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let mut parts = digits.split('.').map(|part| part.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+    Some((parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0)))
+}
+
+/// An MCA parameter of Open MPI.
+pub struct Parameter {
+    storage: *mut c_void,
+    source: c_int,
+}
+
+impl Parameter {
+    /// Finds a parameter by project, framework, component and name.
+    pub fn find(project: &CStr, framework: &CStr, component: Option<&CStr>, name: Option<&CStr>) -> Option<Self> {
+        let library = Library::loaded()?;
+        let pointer = |text: Option<&CStr>| text.map_or(std::ptr::null(), CStr::as_ptr);
+        // SAFETY: signatures of mca_base_var.h, the same in 5.0 and 6.0; the storage belongs to a registered variable.
+        unsafe {
+            let find: unsafe extern "C" fn(*const c_char, *const c_char, *const c_char, *const c_char) -> c_int =
+                library.function(c"mca_base_var_find")?;
+            let get: unsafe extern "C" fn(c_int, *mut *mut c_void, *mut c_int, *mut *const c_char) -> c_int =
+                library.function(c"mca_base_var_get_value")?;
+            let index = find(project.as_ptr(), framework.as_ptr(), pointer(component), pointer(name));
+            let mut storage = std::ptr::null_mut();
+            let mut source = -1;
+            if index < 0 || get(index, &mut storage, &mut source, std::ptr::null_mut()) != 0 || storage.is_null() {
+                return None;
+            }
+            Some(Self { storage, source })
+        }
+    }
+
+    /// Whether nobody has set it: not the user, not a parameter file.
+    pub fn is_default(&self) -> bool {
+        self.source == SOURCE_DEFAULT
+    }
+
+    /// Value of a string parameter.
+    pub fn text(&self) -> String {
+        // SAFETY: the storage of a string parameter is a `char *`, null or terminated.
+        let text = unsafe { *self.storage.cast::<*const c_char>() };
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: as above.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+
+    /// Changes an integer parameter.
+    pub fn set_integer(&self, value: c_int) {
+        // SAFETY: the storage of an integer parameter is an `int`.
+        unsafe { self.storage.cast::<c_int>().write(value) }
+    }
+
+    /// Changes a boolean parameter.
+    pub fn set_bool(&self, value: bool) {
+        // SAFETY: the storage of a boolean parameter is a `bool`.
+        unsafe { self.storage.cast::<bool>().write(value) }
+    }
+}
+
+/// The loaded libmpi.
+struct Library(*mut c_void);
+
+impl Library {
+    fn loaded() -> Option<Self> {
+        // SAFETY: asks for libraries that are loaded already; the handle is kept for ever, as libmpi is.
+        let open = |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+        [c"libmpi.so.40", c"libopen_mpi.so.40"].into_iter().map(open).find(|handle| !handle.is_null()).map(Self)
+    }
+
+    /// A function by its name.
+    ///
+    /// # Safety
+    /// `F` is the type of a pointer to that function.
+    unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) }
+        // SAFETY: as required of the caller; sizes are equal.
+        self.symbol(name).map(|address| unsafe { std::mem::transmute_copy(&address) })
+    }
+
+    fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: a valid handle and a terminated name.
+        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        (!address.is_null()).then_some(address)
+    }
+}

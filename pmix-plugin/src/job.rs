@@ -1,0 +1,281 @@
+//! The fault-tolerant job of this runtime daemon, from its launch to its end.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, c_int};
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use propagation::{NodeId, RankReason};
+use prte_hooks::{ProcessError, Runtime};
+use rdma_heartbeat::launch::{LAUNCH_VERSION, LaunchData, Startup, ToDaemon, decode, encode};
+use rdma_heartbeat::parameters::Settings;
+use rdma_heartbeat::segment::{Phase, SEGMENT_VARIABLE, Segment, path_of};
+
+use crate::supervisor::Supervisor;
+use crate::{environment, network, parameters};
+
+/// Exit status of prterun for a job that could not go on.
+pub const JOB_ENDED: c_int = 1;
+
+/// Variables that go into the environment of the ranks.
+pub type Variables = Vec<(CString, CString)>;
+
+/// The job, once its ranks are about to be started.
+static JOB: OnceLock<Arc<Job>> = OnceLock::new();
+/// What prterun keeps between the launch and the start of its own ranks.
+static LAUNCHED: Mutex<Option<Launched>> = Mutex::new(None);
+/// The runtime, in prterun only.
+static RUNTIME: OnceLock<Box<dyn Runtime>> = OnceLock::new();
+
+struct Launched {
+    launch: LaunchData,
+    socket: UdpSocket,
+}
+
+/// A fault-tolerant job on this node.
+pub struct Job {
+    /// Namespace of the job.
+    pub nspace: CString,
+    /// Number of this node.
+    pub me: NodeId,
+    /// What prterun sent to every node.
+    pub launch: LaunchData,
+    /// The node's segment.
+    pub segment: Segment,
+    /// The link to `ringwatchd`.
+    pub supervisor: Supervisor,
+    /// Whether prterun has been told to end with a status other than zero.
+    ended: AtomicBool,
+    /// Daemons that PRRTE has been told to forget (prterun only).
+    forgotten: Mutex<BTreeSet<NodeId>>,
+    /// Ranks whose abnormal end PRRTE has counted (prterun only).
+    counted: Mutex<BTreeSet<u32>>,
+    /// Keeps the segment reachable under its path.
+    _segment_file: OwnedFd,
+}
+
+/// prterun launches the job `nspace`: makes the launch data, or `None` if the job is none of ours.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
+    if !environment::is_launcher() || !environment::wants_fault_tolerance() || JOB.get().is_some() {
+        return Ok(None);
+    }
+    let settings = parameters::settings().map_err(|invalid| invalid.to_string())?;
+    let runtime = match RUNTIME.get() {
+        Some(runtime) => runtime,
+        None => RUNTIME.get_or_init_with(prte_hooks::find)?,
+    };
+    if !runtime.watch_errors() {
+        return Err("PRRTE's table of process states has no entry for errors".into());
+    }
+    if !settings.enable {
+        return Ok(None);
+    }
+    let (launch, socket) = prepare(nspace, runtime.as_ref(), settings)?;
+    environment::find_daemon(&parameters::settings().map(|settings| settings.daemon).unwrap_or_default())?;
+    let bytes = encode(&launch).map_err(|error| error.to_string())?;
+    *lock(&LAUNCHED) = Some(Launched { launch, socket });
+    Ok(Some(bytes))
+}
+
+fn prepare(nspace: &CStr, runtime: &dyn Runtime, settings: Settings) -> Result<(LaunchData, UdpSocket), String> {
+    let rank_nodes: Vec<NodeId> = (0..).map_while(|rank| runtime.daemon_of(nspace, rank)).collect();
+    let universe = runtime.daemons().max(rank_nodes.iter().copied().max().unwrap_or(0) + 1);
+    let addresses = network::addresses(&settings.parameters.interfaces)?;
+    let socket = network::open(&addresses, settings.parameters.ports)?;
+    let rendezvous = network::reachable_at(&socket, &addresses).map_err(|error| error.to_string())?;
+    let launch = LaunchData {
+        version: LAUNCH_VERSION,
+        job: u64::from_le_bytes(random()?),
+        key: random()?,
+        nspace: nspace.to_string_lossy().into_owned(),
+        universe,
+        rank_nodes,
+        rendezvous,
+        rank_environment: environment::component_path().into_iter().collect(),
+        ranks_register: environment::ranks_have_component(),
+        parameters: settings.parameters,
+    };
+    Ok((launch, socket))
+}
+
+/// Starts `ringwatchd` on this node and returns what the ranks need to know.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
+    if JOB.get().is_some() {
+        return Ok(Vec::new());
+    }
+    let launch: LaunchData = decode(bytes).map_err(|error| format!("the launch data cannot be read ({error})"))?;
+    if launch.version != LAUNCH_VERSION {
+        return Err(format!(
+            "prterun's node has ringwatch with launch data of version {}, this node {LAUNCH_VERSION}: install the same release on every node",
+            launch.version
+        ));
+    }
+    environment::stay_loaded();
+    // SAFETY: PMIx is initialised when a job is set up.
+    let me = unsafe { c_shims::pmix::rw_pmix_my_rank() };
+    let socket = match lock(&LAUNCHED).take() {
+        Some(launched) if me == 0 && launched.launch == launch => launched.socket,
+        _ => {
+            let addresses = network::addresses(&launch.parameters.interfaces).unwrap_or_default();
+            network::open(&addresses, launch.parameters.ports)?
+        }
+    };
+    let ranks: Vec<u32> = launch.ranks_of(me).collect();
+    let capacity = u32::try_from(launch.rank_nodes.len()).unwrap_or(u32::MAX / 2) + launch.universe;
+    let (segment, file) = Segment::create(&ranks, capacity).map_err(|error| error.to_string())?;
+    let path = path_of(&file);
+    let rank_environment = launch.rank_environment.clone();
+    let daemon = environment::find_daemon(&parameters::settings().map(|settings| settings.daemon).unwrap_or_default())?;
+    let startup = Startup {
+        launch: launch.clone(),
+        me,
+        incarnation: 0,
+        roster: None,
+        runtime_pid: i32::try_from(std::process::id()).unwrap_or(0),
+    };
+    let supervisor = Supervisor::new(daemon, startup, socket, &file).map_err(|error| error.to_string())?;
+    let job = Arc::new(Job {
+        nspace: nspace.to_owned(),
+        me,
+        launch,
+        segment,
+        supervisor,
+        ended: AtomicBool::new(false),
+        forgotten: Mutex::default(),
+        counted: Mutex::default(),
+        _segment_file: file,
+    });
+    let _ = JOB.set(Arc::clone(&job));
+    Supervisor::run(job)?;
+    let variables = rank_environment.into_iter().chain([(SEGMENT_VARIABLE.to_owned(), path)]);
+    Ok(variables.filter_map(|(name, value)| Some((CString::new(name).ok()?, CString::new(value).ok()?))).collect())
+}
+
+/// Every process of the job has ended.
+pub fn finished(nspace: &CStr) {
+    if let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) {
+        job.supervisor.finish();
+    }
+}
+
+/// This runtime daemon ends.
+pub fn runtime_ends() {
+    if let Some(job) = JOB.get() {
+        job.supervisor.finish();
+    }
+}
+
+/// A local client ended without finalizing: news only for ranks that `ringwatchd` cannot watch by itself.
+pub fn client_lost(nspace: &CStr, rank: u32) {
+    let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) else { return };
+    let Some(slot) = job.segment.slot_of(rank) else { return };
+    if job.segment.occupant(slot).1 == Phase::Unknown {
+        job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
+    }
+}
+
+/// PRRTE is about to act on the error of a process, in its own thread. Returns whether that is all dealt with.
+pub fn process_error(nspace: &CStr, rank: u32, state: u32) -> bool {
+    let Some(runtime) = RUNTIME.get() else { return false };
+    // SAFETY: PMIx is initialised while PRRTE runs.
+    let own = unsafe { CStr::from_ptr(c_shims::pmix::rw_pmix_my_nspace()) };
+    let kind = runtime.classify(state);
+    if nspace == own {
+        let lost = kind == ProcessError::DaemonLost && rank != 0 && !runtime.ending();
+        if lost {
+            daemon_lost(runtime.as_ref(), rank);
+        }
+        return lost;
+    }
+    let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) else { return false };
+    if kind == ProcessError::Other {
+        return false;
+    }
+    job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
+    if kind == ProcessError::NonZeroExit {
+        // PRRTE would end the whole job: for the survivors it is a death like any other.
+        runtime.report_rank_lost(nspace, rank);
+        return true;
+    }
+    // PRRTE counts every report as one more process that has ended, and ends the job when the count is full.
+    !lock(&job.counted).insert(rank)
+}
+
+/// A daemon's connection is broken.
+fn daemon_lost(runtime: &dyn Runtime, daemon: NodeId) {
+    let Some(job) = JOB.get() else {
+        eprintln!(
+            "ringwatch: a node of this fault-tolerant job was lost while ringwatch is not at work (psensor_ringwatch_enable is off, or it could not start); the job is ended"
+        );
+        runtime.forget_daemon(daemon);
+        return runtime.end_job(JOB_ENDED);
+    };
+    job.supervisor.tell(&ToDaemon::ConnectionLost(daemon));
+    job.forget_daemon(runtime, daemon);
+    // The launcher's ssh to the lost node leaves its own status, which says nothing about the job.
+    if !job.ended.load(Ordering::SeqCst) {
+        runtime.set_exit_status(0);
+    }
+}
+
+impl Job {
+    /// A node was declared dead: prterun gives up its daemon.
+    pub fn node_dead(&self, node: NodeId) {
+        if let Some(runtime) = RUNTIME.get() {
+            if !lock(&self.forgotten).contains(&node) && !runtime.ending() {
+                // SAFETY: PMIx is initialised while a job runs.
+                let own = unsafe { CStr::from_ptr(c_shims::pmix::rw_pmix_my_nspace()) };
+                runtime.report_daemon_lost(own, node);
+            }
+        }
+    }
+
+    /// The job cannot go on: says why and has prterun end with a status other than zero.
+    pub fn end(&self, sentence: &str) {
+        if let Some(runtime) = RUNTIME.get() {
+            self.ended.store(true, Ordering::SeqCst);
+            eprintln!("ringwatch: {sentence}");
+            runtime.end_job(JOB_ENDED);
+        }
+    }
+
+    fn forget_daemon(&self, runtime: &dyn Runtime, daemon: NodeId) {
+        if lock(&self.forgotten).insert(daemon) {
+            runtime.forget_daemon(daemon);
+            for rank in self.launch.ranks_of(daemon) {
+                runtime.report_rank_lost(&self.nspace, rank);
+            }
+        }
+    }
+}
+
+/// Fallible initialisation of a [`OnceLock`], which the standard library does not offer yet.
+trait GetOrInitWith<T> {
+    fn get_or_init_with<E: std::fmt::Display>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, String>;
+}
+
+impl<T> GetOrInitWith<T> for OnceLock<T> {
+    fn get_or_init_with<E: std::fmt::Display>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, String> {
+        let value = make().map_err(|error| error.to_string())?;
+        Ok(self.get_or_init(|| value))
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    // SAFETY: writes at most N bytes into an array of that size.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
+    if usize::try_from(got) == Ok(N) { Ok(bytes) } else { Err("the system has no random numbers".into()) }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,183 @@
+//! The PMIx components of ringwatch in prterun and prted.
+//!
+//! `psensor/ringwatch` registers the parameters and hears of lost clients; `pnet/ringwatch` carries the launch data
+//! from prterun to every node and hears of the end of a job. Both tables are in `c-shims`; this crate is what they call.
+//!
+//! In a job that did not ask for fault tolerance, and in every process that is no runtime daemon of such a job, the
+//! components do nothing: no thread, no process, no descriptor.
+
+mod environment;
+mod job;
+mod network;
+mod parameters;
+mod supervisor;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// `PMIX_SUCCESS`.
+const SUCCESS: c_int = 0;
+/// `PMIX_ERROR`.
+const ERROR: c_int = -1;
+
+/// Runs `body` so that no panic crosses into C.
+fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        eprintln!("ringwatch: internal error; this process goes on without ringwatch");
+        otherwise
+    })
+}
+
+/// Registers the parameters; called in every process that opens the framework, `pmix_info` included.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_plugin_register() -> c_int {
+    guarded(SUCCESS, || {
+        parameters::register();
+        SUCCESS
+    })
+}
+
+/// Checks, in prterun of a fault-tolerant job, what the user asked for, before anything is launched.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_plugin_open() -> c_int {
+    guarded(SUCCESS, || {
+        if let Err(problem) = environment::check_release() {
+            if environment::is_launcher() && environment::wants_fault_tolerance() {
+                eprintln!("ringwatch: {problem}; the job runs as without ringwatch");
+            }
+            return ERROR;
+        }
+        if environment::is_launcher() && environment::wants_fault_tolerance() {
+            if let Err(invalid) = parameters::settings() {
+                eprintln!("ringwatch: {invalid}; nothing was launched");
+                environment::remove_session_folder();
+                std::process::exit(environment::LAUNCH_REFUSED);
+            }
+        }
+        SUCCESS
+    })
+}
+
+/// The runtime daemon is about to end.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_plugin_close() -> c_int {
+    guarded(SUCCESS, || {
+        job::runtime_ends();
+        SUCCESS
+    })
+}
+
+/// prterun launches a job: hands out the launch data for every node, or nothing if the job is none of ours.
+///
+/// # Safety
+/// `nspace` is a terminated string; `bytes` and `length` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_launch(nspace: *const c_char, bytes: *mut *mut u8, length: *mut usize) -> c_int {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded(SUCCESS, || match job::launch(nspace) {
+        Ok(Some(data)) => {
+            let data = data.into_boxed_slice();
+            // SAFETY: as required of the caller; freed by `rw_plugin_launch_free`.
+            unsafe {
+                *length = data.len();
+                *bytes = Box::into_raw(data).cast();
+            }
+            SUCCESS
+        }
+        Ok(None) => SUCCESS,
+        Err(problem) => {
+            eprintln!("ringwatch: {problem}; the job runs as without ringwatch");
+            SUCCESS
+        }
+    })
+}
+
+/// Frees what [`rw_plugin_launch`] handed out.
+///
+/// # Safety
+/// The arguments come from one call of [`rw_plugin_launch`] and are not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_launch_free(bytes: *mut u8, length: usize) {
+    // SAFETY: as required of the caller.
+    drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(bytes, length)) });
+}
+
+/// A daemon is about to start its ranks of a job: starts `ringwatchd` and completes the ranks' environment.
+///
+/// # Safety
+/// `nspace` is a terminated string, `bytes` points to `length` bytes, `environment` is PMIx's list.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_local(
+    nspace: *const c_char,
+    bytes: *const u8,
+    length: usize,
+    environment: *mut c_void,
+) -> c_int {
+    // SAFETY: as required of the caller.
+    let (nspace, bytes) = unsafe { (CStr::from_ptr(nspace), std::slice::from_raw_parts(bytes, length)) };
+    guarded(SUCCESS, || {
+        match job::start(nspace, bytes) {
+            Ok(variables) => {
+                for (name, value) in variables {
+                    // SAFETY: PMIx's list, in PMIx's thread, with terminated strings that it copies.
+                    unsafe { c_shims::pmix::rw_pmix_environment(environment, name.as_ptr(), value.as_ptr()) }
+                }
+            }
+            Err(problem) => eprintln!("ringwatch: {problem}; this node goes on without ringwatch"),
+        }
+        SUCCESS
+    })
+}
+
+/// Every process of a job has ended.
+///
+/// # Safety
+/// `nspace` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_job_done(nspace: *const c_char) {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded((), || job::finished(nspace));
+}
+
+/// The connection of a local client has ended.
+///
+/// # Safety
+/// `nspace` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_client_gone(nspace: *const c_char, rank: u32, finalized: bool) {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded((), || {
+        if !finalized {
+            job::client_lost(nspace, rank);
+        }
+    });
+}
+
+/// PRRTE is about to act on the error of a process; returns whether it still should. In PRRTE's own thread.
+///
+/// # Safety
+/// `nspace` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_proc_error(nspace: *const c_char, rank: u32, state: u32) -> c_int {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded(c_shims::prte::CALL_STOCK, || {
+        if job::process_error(nspace, rank, state) { c_shims::prte::HANDLED } else { c_shims::prte::CALL_STOCK }
+    })
+}
+
+/// A symbol address that may sit in a static.
+struct Table(#[allow(dead_code, reason = "only its presence matters")] *const c_void);
+
+// SAFETY: never dereferenced.
+unsafe impl Sync for Table {}
+
+/// Makes the linker take the tables out of the archive of C shims.
+#[used]
+static TABLES: [Table; 2] = [
+    Table(&raw const c_shims::pmix::pmix_mca_psensor_ringwatch_component),
+    Table(&raw const c_shims::pmix::pmix_mca_pnet_ringwatch_component),
+];

@@ -1,0 +1,97 @@
+//! The UDP socket of a node and the addresses under which prterun's node can be reached.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+
+/// An IPv4 address of this node.
+struct Interface {
+    name: String,
+    address: Ipv4Addr,
+}
+
+/// Addresses of this node on the chosen interfaces.
+///
+/// `wanted` are names or CIDR subnets; empty means what PRRTE was told to use, else all interfaces that are up, except
+/// loopback.
+///
+/// # Errors
+/// A sentence if nothing matches.
+pub fn addresses(wanted: &[String]) -> Result<Vec<Ipv4Addr>, String> {
+    let from_prte =
+        if wanted.is_empty() { std::env::var("PRTE_MCA_prte_if_include").unwrap_or_default() } else { String::new() };
+    let wanted: Vec<String> = wanted
+        .iter()
+        .cloned()
+        .chain(from_prte.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned))
+        .collect();
+    let found: Vec<Ipv4Addr> = interfaces()
+        .into_iter()
+        .filter(|interface| {
+            if wanted.is_empty() {
+                !interface.address.is_loopback()
+            } else {
+                wanted.iter().any(|one| matches(one, interface))
+            }
+        })
+        .map(|interface| interface.address)
+        .collect();
+    if found.is_empty() && !wanted.is_empty() {
+        return Err(format!("no interface of this node matches psensor_ringwatch_if_include ({})", wanted.join(",")));
+    }
+    Ok(found)
+}
+
+fn interfaces() -> Vec<Interface> {
+    let Ok(all) = getifaddrs() else { return Vec::new() };
+    all.filter(|one| one.flags.contains(InterfaceFlags::IFF_UP))
+        .filter_map(|one| {
+            let address = one.address?.as_sockaddr_in()?.ip();
+            Some(Interface { name: one.interface_name, address })
+        })
+        .collect()
+}
+
+fn matches(wanted: &str, interface: &Interface) -> bool {
+    match wanted.split_once('/') {
+        None => wanted == interface.name || wanted.parse() == Ok(interface.address),
+        Some((net, bits)) => {
+            let (Ok(net), Ok(bits)) = (net.parse::<Ipv4Addr>(), bits.parse::<u32>()) else { return false };
+            let mask = if bits == 0 { 0 } else { u32::MAX.checked_shl(32u32.saturating_sub(bits)).unwrap_or(0) };
+            bits <= 32 && (net.to_bits() & mask) == (interface.address.to_bits() & mask)
+        }
+    }
+}
+
+/// Opens the node's socket: on the only chosen address if there is just one, else on all; in the port range.
+///
+/// # Errors
+/// A sentence if no port is free.
+pub fn open(addresses: &[Ipv4Addr], ports: (u16, u16)) -> Result<UdpSocket, String> {
+    let address = match addresses {
+        [only] => *only,
+        _ => Ipv4Addr::UNSPECIFIED,
+    };
+    let mut problem = None;
+    for port in ports.0..=ports.1 {
+        match UdpSocket::bind(SocketAddr::new(IpAddr::V4(address), port)) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => problem = Some(error),
+        }
+    }
+    let problem = problem.map_or_else(|| "the range is empty".to_owned(), |error| error.to_string());
+    Err(format!(
+        "no UDP port from {} to {} is free on {address} ({problem}): widen psensor_ringwatch_port_range",
+        ports.0, ports.1
+    ))
+}
+
+/// Addresses with the socket's port, for the launch data.
+///
+/// # Errors
+/// If the socket has no address.
+pub fn reachable_at(socket: &UdpSocket, addresses: &[Ipv4Addr]) -> std::io::Result<Vec<SocketAddr>> {
+    let port = socket.local_addr()?.port();
+    Ok(addresses.iter().map(|address| SocketAddr::new(IpAddr::V4(*address), port)).collect())
+}

@@ -1,0 +1,291 @@
+//! Starts `ringwatchd`, listens to it, and starts it again when it dies or hangs.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
+use rdma_heartbeat::launch::{CONTROL_FD, End, FromDaemon, SEGMENT_FD, Startup, ToDaemon, UDP_FD, decode, encode};
+use rdma_heartbeat::segment::{Entry, Phase};
+
+use crate::job::Job;
+
+/// First descriptor that may be used for what is handed to `ringwatchd`, so that placing it cannot overwrite it.
+const FIRST_FREE_FD: RawFd = 10;
+/// Deaths of `ringwatchd` within [`RESTART_WINDOW`] after which it is given up.
+const MAX_RESTARTS: usize = 8;
+/// Time over which restarts are counted.
+const RESTART_WINDOW: Duration = Duration::from_secs(10);
+/// Shortest time without a beat after which a `ringwatchd` counts as hung.
+const MIN_STALL: Duration = Duration::from_millis(20);
+/// Buffer for packets of `ringwatchd`.
+const PACKET: usize = 1 << 20;
+
+/// The link to the `ringwatchd` of this node.
+pub struct Supervisor {
+    daemon: PathBuf,
+    startup: Mutex<Startup>,
+    socket: UdpSocket,
+    segment: OwnedFd,
+    control: Mutex<Option<OwnedFd>>,
+    finished: AtomicBool,
+}
+
+/// A running `ringwatchd`.
+struct Instance {
+    control: OwnedFd,
+    pidfd: OwnedFd,
+}
+
+impl Supervisor {
+    /// Prepares what every `ringwatchd` of the job on this node is started with.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub fn new(daemon: PathBuf, startup: Startup, socket: UdpSocket, segment: &OwnedFd) -> io::Result<Self> {
+        Ok(Self {
+            daemon,
+            startup: Mutex::new(startup),
+            socket,
+            segment: segment.try_clone()?,
+            control: Mutex::new(None),
+            finished: AtomicBool::new(false),
+        })
+    }
+
+    /// Starts `ringwatchd` and the thread that looks after it.
+    ///
+    /// # Errors
+    /// A sentence if it cannot be started.
+    pub fn run(job: Arc<Job>) -> Result<(), String> {
+        let first = job
+            .supervisor
+            .spawn()
+            .map_err(|error| format!("{} cannot be started ({error})", job.supervisor.daemon.display()))?;
+        let body = move || {
+            // PRRTE handles its signals in its own thread.
+            let _ = SigSet::all().thread_block();
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.supervisor.watch(&job, first)));
+            if outcome.is_err() {
+                job.supervisor.give_up(&job, "internal error in the supervisor of ringwatchd");
+            }
+        };
+        std::thread::Builder::new().name("ringwatch".into()).spawn(body).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    /// Sends a packet; a `ringwatchd` that is not there hears it never, which restarts make good.
+    pub fn tell(&self, packet: &ToDaemon) {
+        let Ok(bytes) = encode(packet) else { return };
+        if let Some(control) = self.control.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).as_ref() {
+            let _ = send(control.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT);
+        }
+    }
+
+    /// The job has ended: the next end of `ringwatchd` is not a failure.
+    pub fn finish(&self) {
+        if !self.finished.swap(true, Ordering::SeqCst) {
+            self.tell(&ToDaemon::Finished);
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::SeqCst)
+    }
+
+    /// Looks after `ringwatchd` until the job has ended.
+    fn watch(&self, job: &Job, first: Instance) {
+        let mut deaths: Vec<Instant> = Vec::new();
+        let mut instance = first;
+        loop {
+            self.listen(job, &instance);
+            if self.is_finished() {
+                return;
+            }
+            deaths.retain(|death| death.elapsed() < RESTART_WINDOW);
+            deaths.push(Instant::now());
+            if deaths.len() > MAX_RESTARTS {
+                return self.give_up(job, "ringwatchd died again and again");
+            }
+            self.startup.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).incarnation += 1;
+            repeat_news(job);
+            instance = match self.spawn() {
+                Ok(instance) => instance,
+                Err(error) => return self.give_up(job, &format!("ringwatchd cannot be started again ({error})")),
+            };
+        }
+    }
+
+    /// Handles packets until this `ringwatchd` has ended.
+    fn listen(&self, job: &Job, instance: &Instance) {
+        let stall = (job.launch.parameters.timeout / 2).max(MIN_STALL);
+        let mut buffer = vec![0; PACKET];
+        let mut beats = job.segment.beats();
+        let mut beaten = Instant::now();
+        loop {
+            let mut fds = [
+                PollFd::new(instance.control.as_fd(), PollFlags::POLLIN),
+                PollFd::new(instance.pidfd.as_fd(), PollFlags::POLLIN),
+            ];
+            let wait = PollTimeout::try_from(stall / 4).unwrap_or(PollTimeout::MAX);
+            if poll(&mut fds, wait).is_err() {
+                continue;
+            }
+            let ready = |fd: &PollFd| fd.revents().is_some_and(|events| !events.is_empty());
+            let (talks, ended) = (ready(&fds[0]), ready(&fds[1]));
+            if talks && !self.receive(job, instance, &mut buffer) {
+                // The socket is closed: it is ending, or broken beyond use.
+                kill(&instance.pidfd);
+                return;
+            }
+            if ended && !talks {
+                return;
+            }
+            let now = job.segment.beats();
+            if now != beats || self.is_finished() {
+                (beats, beaten) = (now, Instant::now());
+            } else if beaten.elapsed() > stall {
+                kill(&instance.pidfd);
+                return;
+            }
+        }
+    }
+
+    /// Handles one packet; false when there will be no more.
+    fn receive(&self, job: &Job, instance: &Instance, buffer: &mut [u8]) -> bool {
+        let length = match recv(instance.control.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
+            Ok(0) => return false,
+            Ok(length) => length,
+            Err(nix::Error::EAGAIN | nix::Error::EINTR) => return true,
+            Err(_) => return false,
+        };
+        match decode(&buffer[..length]) {
+            Ok(FromDaemon::Roster(roster)) => self.keep(roster),
+            Ok(FromDaemon::RanksDead { ranks, .. }) => {
+                ranks.into_iter().for_each(|rank| notify(job, rank));
+            }
+            Ok(FromDaemon::NodeDead { node, .. }) => job.node_dead(node),
+            Ok(FromDaemon::End { reason, sentence }) => {
+                self.finished.store(true, Ordering::SeqCst);
+                if reason != End::Announced(propagation::EndReason::Finished) {
+                    job.end(&sentence);
+                }
+            }
+            Err(_) => {}
+        }
+        true
+    }
+
+    fn keep(&self, roster: Vec<SocketAddr>) {
+        self.startup.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).roster = Some(roster);
+    }
+
+    /// Without `ringwatchd` the others will declare this node: its ranks end before that is noticed.
+    fn give_up(&self, job: &Job, why: &str) {
+        self.finished.store(true, Ordering::SeqCst);
+        for slot in 0..job.segment.slots() {
+            let (pid, phase) = job.segment.occupant(slot);
+            if phase != Phase::Unknown && phase != Phase::Finalised && job.launch.parameters.fence {
+                let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+        job.end(&format!("{why} on prterun's node, so the job ends"));
+        if job.me != 0 && job.launch.parameters.fence {
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), Signal::SIGKILL);
+        }
+    }
+
+    /// Starts one `ringwatchd` and gives it its first packet.
+    fn spawn(&self) -> io::Result<Instance> {
+        let (ours, theirs) = socketpair(
+            AddressFamily::Unix,
+            SockType::SeqPacket,
+            None,
+            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+        )?;
+        let theirs = out_of_the_way(theirs.as_raw_fd())?;
+        let socket = out_of_the_way(self.socket.as_raw_fd())?;
+        let segment = out_of_the_way(self.segment.as_raw_fd())?;
+        let places =
+            [(theirs.as_raw_fd(), CONTROL_FD), (socket.as_raw_fd(), UDP_FD), (segment.as_raw_fd(), SEGMENT_FD)];
+        let mut command = Command::new(&self.daemon);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // SAFETY: only dup2 is called between fork and exec, which is allowed there.
+        unsafe {
+            command.pre_exec(move || {
+                for (from, to) in places {
+                    if libc::dup2(from, to) < 0 {
+                        return Err(io::Error::last_os_error());
+                    }
+                }
+                Ok(())
+            });
+        }
+        let child = command.spawn()?;
+        let pidfd = pidfd_open(child.id())?;
+        let startup =
+            encode(&*self.startup.lock().unwrap_or_else(|poisoned| poisoned.into_inner())).map_err(io::Error::other)?;
+        let mut control = self.control.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        send(ours.as_raw_fd(), &startup, MsgFlags::MSG_NOSIGNAL)?;
+        *control = Some(ours.try_clone()?);
+        Ok(Instance { control: ours, pidfd })
+    }
+}
+
+/// What a `ringwatchd` wrote into the log it may not have lived to tell; told twice is as good as once.
+fn repeat_news(job: &Job) {
+    for entry in (0..job.segment.len()).filter_map(|index| job.segment.entry(index)) {
+        match entry {
+            Entry::Rank(rank) => notify(job, rank),
+            Entry::Node(node) => job.node_dead(node),
+        }
+    }
+}
+
+/// Tells the ranks of this node, through PMIx, that a rank is dead.
+fn notify(job: &Job, rank: u32) {
+    // SAFETY: a terminated string; PMIx takes the call from any thread.
+    unsafe { c_shims::pmix::rw_pmix_notify_dead(job.nspace.as_ptr(), rank) };
+}
+
+/// A copy of a descriptor with a high number, closed on exec.
+fn out_of_the_way(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: duplicates a valid descriptor.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, FIRST_FREE_FD) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: a system call without memory arguments; the child has not been reaped by this thread.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(i32::try_from(fd).map_err(io::Error::other)?) })
+}
+
+fn kill(pidfd: &OwnedFd) {
+    // SAFETY: a system call on a pinned process; the information argument may be null.
+    unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            libc::SIGKILL,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+}

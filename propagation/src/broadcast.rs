@@ -1,0 +1,228 @@
+//! Broadcasts under way: which were seen, and which copies are not acknowledged yet.
+//!
+//! Any number of broadcasts run side by side; none waits for another.
+
+use std::collections::BTreeMap;
+
+use crate::{Action, Message, NodeId, Notice, Time};
+
+/// The name of a broadcast: the key for telling the first copy from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BroadcastId {
+    pub source: NodeId,
+    pub incarnation: u32,
+    pub seq: u64,
+}
+
+impl Notice {
+    pub(crate) fn id(&self) -> BroadcastId {
+        BroadcastId { source: self.source, incarnation: self.incarnation, seq: self.seq }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Broadcasts {
+    /// Per life of a source, the numbers seen. A fixed window would not do: a node that loses hundreds of
+    /// ranks at once has hundreds of broadcasts under way, which may arrive in any order.
+    seen: BTreeMap<(NodeId, u32), Ranges>,
+    spreading: Vec<Spread>,
+}
+
+/// One broadcast whose copies are not all acknowledged.
+#[derive(Debug)]
+struct Spread {
+    notice: Notice,
+    /// The neighbours that have not shown yet that they have it.
+    waiting: Vec<NodeId>,
+    next: Time,
+    until: Time,
+}
+
+impl Broadcasts {
+    /// Marks a broadcast as seen; true the first time.
+    pub fn first_time(&mut self, id: BroadcastId) -> bool {
+        self.seen.entry((id.source, id.incarnation)).or_default().insert(id.seq)
+    }
+
+    /// Sends a copy to each of `targets`, again every `resend` until it is acknowledged, but not after `until`.
+    pub fn spread(
+        &mut self,
+        now: Time,
+        resend: Time,
+        until: Time,
+        notice: Notice,
+        targets: Vec<NodeId>,
+        out: &mut Vec<Action>,
+    ) {
+        if targets.is_empty() {
+            return;
+        }
+        let spread = Spread { notice, waiting: targets, next: now.saturating_add(resend), until };
+        spread.send(out);
+        self.spreading.push(spread);
+    }
+
+    /// `node` has this broadcast: it said so, or it sent a copy itself.
+    pub fn acknowledged(&mut self, id: BroadcastId, node: NodeId) {
+        if let Some(spread) = self.spreading.iter_mut().find(|spread| spread.notice.id() == id) {
+            spread.waiting.retain(|&waiting| waiting != node);
+            self.drop_done();
+        }
+    }
+
+    /// Sends nothing more to `node`: it is dead.
+    pub fn forget(&mut self, node: NodeId) {
+        for spread in &mut self.spreading {
+            spread.waiting.retain(|&waiting| waiting != node);
+        }
+        self.drop_done();
+    }
+
+    /// Gives up every broadcast but `id`, and that one at `until`.
+    pub fn keep_only(&mut self, id: BroadcastId, until: Time) {
+        self.spreading.retain(|spread| spread.notice.id() == id);
+        for spread in &mut self.spreading {
+            spread.until = spread.until.min(until);
+        }
+    }
+
+    /// Gives up every broadcast.
+    pub fn clear(&mut self) {
+        self.spreading.clear();
+    }
+
+    /// Sends the copies that are due again.
+    pub fn tick(&mut self, now: Time, resend: Time, out: &mut Vec<Action>) {
+        self.spreading.retain(|spread| now < spread.until);
+        for spread in &mut self.spreading {
+            if now >= spread.next {
+                spread.next = now.saturating_add(resend);
+                spread.send(out);
+            }
+        }
+    }
+
+    /// When [`tick`](Self::tick) has something to do next.
+    pub fn deadline(&self) -> Time {
+        self.spreading.iter().map(|spread| spread.next.min(spread.until)).min().unwrap_or(Time::MAX)
+    }
+
+    /// Whether no copy is waiting for its acknowledgement.
+    pub fn is_idle(&self) -> bool {
+        self.spreading.is_empty()
+    }
+
+    fn drop_done(&mut self) {
+        self.spreading.retain(|spread| !spread.waiting.is_empty());
+    }
+}
+
+impl Spread {
+    fn send(&self, out: &mut Vec<Action>) {
+        out.extend(self.waiting.iter().map(|&to| {
+            let message = Message::Notice(self.notice.clone());
+            Action::Send { to, message }
+        }));
+    }
+}
+
+/// A set of numbers that becomes one range once all its gaps are filled.
+#[derive(Debug, Default)]
+struct Ranges {
+    /// First to last, disjoint and not adjacent.
+    ranges: BTreeMap<u64, u64>,
+}
+
+impl Ranges {
+    /// Adds a number; false if it was there.
+    fn insert(&mut self, number: u64) -> bool {
+        let before = self.ranges.range(..=number).next_back().map(|(&first, &last)| (first, last));
+        if before.is_some_and(|(_, last)| last >= number) {
+            return false;
+        }
+        let first = match before {
+            Some((first, last)) if last + 1 == number => first,
+            _ => number,
+        };
+        let after = number.checked_add(1).and_then(|next| self.ranges.remove(&next));
+        self.ranges.insert(first, after.unwrap_or(number));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Subject;
+
+    const MS: Time = Time::from_millis(1);
+
+    fn notice(seq: u64) -> Notice {
+        let subject = Subject::Doubt;
+        Notice { source: 0, incarnation: 0, seq, subject, suspector: None, dead: vec![] }
+    }
+
+    fn targets(out: &mut Vec<Action>) -> Vec<NodeId> {
+        let target = |action| match action {
+            Action::Send { to, message: Message::Notice(_) } => to,
+            other => panic!("unexpected {other:?}"),
+        };
+        out.drain(..).map(target).collect()
+    }
+
+    #[test]
+    fn copies_are_sent_again_until_acknowledged() {
+        let (mut broadcasts, mut out) = (Broadcasts::default(), vec![]);
+        broadcasts.spread(MS, 5 * MS, 100 * MS, notice(0), vec![1, 2, 3], &mut out);
+        assert_eq!(targets(&mut out), [1, 2, 3]);
+        assert_eq!(broadcasts.deadline(), 6 * MS);
+        broadcasts.acknowledged(notice(0).id(), 2);
+        broadcasts.acknowledged(notice(1).id(), 1);
+        broadcasts.tick(6 * MS, 5 * MS, &mut out);
+        assert_eq!(targets(&mut out), [1, 3]);
+        broadcasts.forget(3);
+        broadcasts.acknowledged(notice(0).id(), 1);
+        assert!(broadcasts.is_idle());
+        assert_eq!(broadcasts.deadline(), Time::MAX);
+    }
+
+    #[test]
+    fn copies_are_given_up_in_the_end() {
+        let (mut broadcasts, mut out) = (Broadcasts::default(), vec![]);
+        broadcasts.spread(MS, 5 * MS, 8 * MS, notice(0), vec![1], &mut out);
+        broadcasts.tick(6 * MS, 5 * MS, &mut out);
+        assert_eq!(broadcasts.deadline(), 8 * MS);
+        assert_eq!(targets(&mut out), [1, 1]);
+        broadcasts.tick(8 * MS, 5 * MS, &mut out);
+        assert!(out.is_empty() && broadcasts.is_idle());
+    }
+
+    #[test]
+    fn broadcasts_do_not_wait_for_each_other() {
+        let (mut broadcasts, mut out) = (Broadcasts::default(), vec![]);
+        for seq in 0..3 {
+            broadcasts.spread(MS, 5 * MS, 100 * MS, notice(seq), vec![1], &mut out);
+        }
+        assert_eq!(targets(&mut out), [1, 1, 1]);
+        broadcasts.keep_only(notice(1).id(), 7 * MS);
+        broadcasts.tick(6 * MS, 5 * MS, &mut out);
+        assert_eq!(targets(&mut out), [1]);
+        assert_eq!(broadcasts.deadline(), 7 * MS);
+    }
+
+    #[test]
+    fn each_broadcast_is_new_once_in_any_order() {
+        let mut broadcasts = Broadcasts::default();
+        // 7 and 100 have no common divisor: every number below 100 comes once.
+        for step in 0..100 {
+            let id = notice(step * 7 % 100).id();
+            assert!(broadcasts.first_time(id));
+            assert!(!broadcasts.first_time(id));
+        }
+        assert_eq!(broadcasts.seen[&(0, 0)].ranges, BTreeMap::from([(0, 99)]));
+        assert!(broadcasts.first_time(BroadcastId { incarnation: 1, ..notice(3).id() }));
+        assert!(broadcasts.first_time(notice(u64::MAX).id()));
+        assert!(broadcasts.first_time(notice(u64::MAX - 1).id()));
+        assert!(!broadcasts.first_time(notice(u64::MAX).id()));
+    }
+}

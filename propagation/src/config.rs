@@ -1,0 +1,158 @@
+//! Who a member is, and the times of its protocol.
+
+use std::time::Duration;
+
+use crate::NodeId;
+
+/// The settings of one [`Member`](crate::Member). All but `me` and `incarnation` must be equal in the whole job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// This node: less than `universe`.
+    pub me: NodeId,
+    /// The number of nodes the job started with (N in the paper), at least 1.
+    pub universe: u32,
+    /// The time between two heartbeats (eta in the paper), above zero.
+    pub period: Duration,
+    /// The silence after which an emitter is suspected (delta in the paper), longer than `period`.
+    pub timeout: Duration,
+    /// How long a member goes without a sign of the arbiter before it stops: above zero, at most `timeout`.
+    ///
+    /// A suspicion takes one `timeout` and its confirmation at most `confirm`, so a part of the network that
+    /// was cut off has stopped within 2 x `timeout`.
+    pub confirm: Duration,
+    /// The time between two copies of a message that was not answered yet, above zero.
+    pub resend: Duration,
+    /// The only node that declares deaths; `None` runs the paper's protocol, where every observer does.
+    pub arbiter: Option<NodeId>,
+    /// How often this node's member was started before: distinguishes its broadcasts from those of the
+    /// earlier ones. Must grow with every restart.
+    pub incarnation: u32,
+}
+
+/// What is wrong with a [`Config`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// `me` is not below `universe`.
+    #[error("node {me} is not one of the {universe} nodes of the job")]
+    UnknownMe {
+        /// The node named as this one.
+        me: NodeId,
+        /// The number of nodes.
+        universe: u32,
+    },
+    /// `arbiter` is not below `universe`.
+    #[error("the arbiter {arbiter} is not one of the {universe} nodes of the job")]
+    UnknownArbiter {
+        /// The node named as the arbiter.
+        arbiter: NodeId,
+        /// The number of nodes.
+        universe: u32,
+    },
+    /// `period` is zero.
+    #[error("the heartbeat period must be above zero")]
+    NoPeriod,
+    /// `timeout` is not longer than `period`.
+    #[error("the timeout {timeout:?} must be longer than the heartbeat period {period:?}")]
+    ShortTimeout {
+        /// The heartbeat period.
+        period: Duration,
+        /// The suspicion timeout.
+        timeout: Duration,
+    },
+    /// `confirm` is zero or longer than `timeout`.
+    #[error("the time to confirm {confirm:?} must be above zero and at most the timeout {timeout:?}")]
+    BadConfirm {
+        /// The time to confirm.
+        confirm: Duration,
+        /// The suspicion timeout.
+        timeout: Duration,
+    },
+    /// `resend` is zero.
+    #[error("the time between copies must be above zero")]
+    NoResend,
+}
+
+impl Config {
+    /// Settings with the usual rest: `confirm` is 0.6 `timeout`, `resend` half a `period` within 1 ms to 50 ms,
+    /// the arbiter is node 0, and this is the first incarnation.
+    pub fn new(me: NodeId, universe: u32, period: Duration, timeout: Duration) -> Config {
+        Config {
+            me,
+            universe,
+            period,
+            timeout,
+            confirm: timeout / 5 * 3,
+            resend: (period / 2).clamp(Duration::from_millis(1), Duration::from_millis(50)),
+            arbiter: Some(0),
+            incarnation: 0,
+        }
+    }
+
+    /// Checks the ranges given at the fields.
+    ///
+    /// # Errors
+    ///
+    /// The first setting that is out of its range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let Config { me, universe, period, timeout, confirm, .. } = *self;
+        if me >= universe {
+            return Err(ConfigError::UnknownMe { me, universe });
+        }
+        match self.arbiter {
+            Some(arbiter) if arbiter >= universe => {
+                return Err(ConfigError::UnknownArbiter { arbiter, universe });
+            }
+            _ => {}
+        }
+        if period.is_zero() {
+            return Err(ConfigError::NoPeriod);
+        }
+        if timeout <= period {
+            return Err(ConfigError::ShortTimeout { period, timeout });
+        }
+        if confirm.is_zero() || confirm > timeout {
+            return Err(ConfigError::BadConfirm { confirm, timeout });
+        }
+        if self.resend.is_zero() {
+            return Err(ConfigError::NoResend);
+        }
+        Ok(())
+    }
+
+    /// Whether this node is the arbiter.
+    pub fn is_arbiter(&self) -> bool {
+        self.arbiter == Some(self.me)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn usual_settings_are_valid() {
+        let config = Config::new(2, 3, 100 * MS, 1000 * MS);
+        assert_eq!(config.validate(), Ok(()));
+        assert_eq!((config.confirm, config.resend), (600 * MS, 50 * MS));
+        assert_eq!(Config::new(0, 1, MS, 2 * MS).resend, MS);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        let good = Config::new(2, 3, 100 * MS, 1000 * MS);
+        let check = |change: fn(&mut Config)| {
+            let mut config = good.clone();
+            change(&mut config);
+            config.validate().unwrap_err()
+        };
+        assert!(matches!(check(|c| c.me = 3), ConfigError::UnknownMe { .. }));
+        assert!(matches!(check(|c| c.arbiter = Some(3)), ConfigError::UnknownArbiter { .. }));
+        assert!(matches!(check(|c| c.period = Duration::ZERO), ConfigError::NoPeriod));
+        assert!(matches!(check(|c| c.timeout = c.period), ConfigError::ShortTimeout { .. }));
+        assert!(matches!(check(|c| c.confirm = c.timeout * 2), ConfigError::BadConfirm { .. }));
+        assert!(matches!(check(|c| c.confirm = Duration::ZERO), ConfigError::BadConfirm { .. }));
+        assert!(matches!(check(|c| c.resend = Duration::ZERO), ConfigError::NoResend));
+    }
+}

@@ -1,0 +1,76 @@
+//! Failure detection and propagation as a state machine without I/O.
+//!
+//! The nodes of a job form a ring. Each sends heartbeats to its successor, its *observer*, and watches
+//! its predecessor, its *emitter*. A node whose emitter falls silent for longer than a timeout suspects it;
+//! the death is then broadcast over a circulant graph to every survivor, log2 n hops deep, and the ring
+//! closes over the gap. This is the detector of Bosilca, Bouteiller, Guermouche, Herault, Robert, Sens and
+//! Dongarra, "A failure detector for HPC platforms" (IJHPCA 2018), called *the paper* in these docs.
+//!
+//! # What this crate adds to the paper
+//!
+//! - **An arbiter.** With [`Config::arbiter`] set, a suspicion is only a proposal: one node, the launcher's,
+//!   declares deaths. A network that falls apart then leaves exactly one side alive, because whoever loses
+//!   contact with the arbiter stops. Without an arbiter the machine is the paper's.
+//! - **Loss.** The paper assumes lossless channels. Here every message that matters is sent again until it
+//!   is answered, so plain UDP will do.
+//! - **More subjects.** The same broadcast also announces dead ranks, the end of the job, and doubt about
+//!   the contact with the arbiter.
+//!
+//! # What this crate does not do
+//!
+//! It opens no socket, reads no clock, starts no thread and draws no random number. The caller hands in the
+//! time and the messages and carries out the [`Action`]s. A daemon, a simulator and a fuzzer can therefore
+//! run the same code, and a run is a function of its inputs:
+//!
+//! ```
+//! use std::time::Duration;
+//! use propagation::{Action, Config, Member, Message};
+//!
+//! let second = Duration::from_secs(1);
+//! let config = Config::new(1, 3, second / 10, second);
+//! let mut member = Member::new(config, [], Duration::ZERO);
+//! let mut actions = Vec::new();
+//! member.tick(Duration::ZERO, &mut actions);
+//! // Node 1 of the ring 0, 1, 2 reports to node 2.
+//! let heartbeat = Message::Heartbeat { count: 1 };
+//! assert_eq!(actions, [Action::Send { to: 2, message: heartbeat }]);
+//! assert_eq!(member.next_deadline(), second / 10);
+//! ```
+//!
+//! # Modules
+//!
+//! | module | one idea |
+//! |---|---|
+//! | [`Config`] | who I am and the four times of the protocol |
+//! | [`Message`], [`Subject`] | what members say to each other |
+//! | [`Action`], [`Fact`] | what a member asks of its caller |
+//! | [`Member`] | the machine |
+//! | [`graph`] | who forwards a broadcast to whom |
+//! | [`wire`] | bytes: framing, authentication, replay protection |
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod action;
+mod broadcast;
+mod config;
+mod dead;
+pub mod graph;
+mod member;
+mod message;
+mod ring;
+pub mod wire;
+
+pub use action::{Action, Fact, StopReason};
+pub use config::{Config, ConfigError};
+pub use dead::Death;
+pub use member::Member;
+pub use message::{EndReason, Message, NodeReason, Notice, RankReason, Subject};
+
+/// A point in time: how long after an arbitrary origin, on a clock that never goes back.
+///
+/// [`Time::MAX`](std::time::Duration::MAX) stands for "never".
+pub type Time = std::time::Duration;
+
+/// A node of the job: 0 to [`Config::universe`] - 1, without holes.
+pub type NodeId = u32;

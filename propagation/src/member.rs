@@ -1,0 +1,203 @@
+//! The machine: one node's part in the protocol.
+//!
+//! This file routes inputs and time to the parts of the machine, one file each:
+//!
+//! | file | part |
+//! |---|---|
+//! | `links` | the ring: heartbeats out, heartbeats in, closing the gap after a death (T1 to T4 of the paper) |
+//! | `inquiry` | what a member asks of the arbiter: suspicions, signs of life, its own resignation |
+//! | `arbitration` | how deaths are declared and suspicions answered |
+//! | `announcement` | broadcasts: starting, forwarding, believing them (T5 of the paper) |
+
+mod announcement;
+mod arbitration;
+mod inquiry;
+mod links;
+
+use std::collections::BTreeSet;
+
+use crate::broadcast::Broadcasts;
+use crate::dead::Dead;
+use crate::{Action, Config, Death, Message, NodeId, NodeReason, StopReason, Time};
+use inquiry::Inquiries;
+use links::Links;
+
+/// One node's part in the protocol.
+///
+/// The caller hands in messages ([`handle`](Self::handle)), the time when
+/// [`next_deadline`](Self::next_deadline) has come ([`tick`](Self::tick)) and what it observes itself
+/// ([`announce_rank`](Self::announce_rank), [`resign`](Self::resign), [`declare`](Self::declare),
+/// [`end`](Self::end), [`ready`](Self::ready)). Each appends to `out` what the caller has to do. The time may
+/// not go back from call to call, and the deadline may have changed after each of them.
+///
+/// After [`Action::Stop`] the member does nothing more, with one exception: when the job ended, it still
+/// passes that news on until it is [`drained`](Self::drained).
+///
+/// Memory is O(log n + dead nodes and ranks + nodes that ever broadcast + unacknowledged copies), at the
+/// arbiter also O(nodes that are ready).
+#[derive(Debug)]
+pub struct Member {
+    config: Config,
+    dead: Dead,
+    dead_ranks: BTreeSet<u32>,
+    links: Links,
+    inquiries: Inquiries,
+    broadcasts: Broadcasts,
+    /// The number of the next broadcast that starts here.
+    next_seq: u64,
+    /// At the arbiter: the nodes that said so.
+    ready: BTreeSet<NodeId>,
+    stopped: Option<StopReason>,
+}
+
+impl Member {
+    /// A member that joins the ring at `now`.
+    ///
+    /// `already_dead` is what an earlier member of this node had learned; it is not delivered again. This node
+    /// and ids outside the job are left out of it. The first heartbeat is due at once; the emitter gets
+    /// `timeout` + `period` for its first one, because it may start later.
+    ///
+    /// # Panics
+    ///
+    /// If the settings are not [valid](Config::validate).
+    pub fn new(config: Config, already_dead: impl IntoIterator<Item = NodeId>, now: Time) -> Member {
+        if let Err(error) = config.validate() {
+            panic!("invalid settings of a member: {error}");
+        }
+        let mut dead = Dead::default();
+        let others = |&node: &NodeId| node < config.universe && node != config.me && Some(node) != config.arbiter;
+        for node in already_dead.into_iter().filter(others) {
+            let reason = NodeReason::Silent;
+            dead.insert(Death { node, reason, at: now, announcer: config.me, suspector: None });
+        }
+        let links = Links::new(&config, &dead, now);
+        Member {
+            config,
+            dead,
+            dead_ranks: BTreeSet::new(),
+            links,
+            inquiries: Inquiries::default(),
+            broadcasts: Broadcasts::default(),
+            next_seq: 0,
+            ready: BTreeSet::new(),
+            stopped: None,
+        }
+    }
+
+    /// Takes in a message that node `from` sent.
+    ///
+    /// Messages of unknown nodes are ignored; a dead node is told that it is dead, and nothing it says is
+    /// believed: what it announced before it died comes from the living who heard it, too.
+    pub fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Vec<Action>) {
+        if from == self.config.me || from >= self.config.universe {
+            return;
+        }
+        if self.is_stopped() {
+            self.drain(from, &message, out);
+            return;
+        }
+        self.wake(now);
+        if self.dead.contains(from) {
+            self.tell_verdict(now, from, &message, out);
+            return;
+        }
+        if self.config.arbiter == Some(from) {
+            self.on_contact(now, out);
+        }
+        match message {
+            Message::Heartbeat { .. } => self.on_heartbeat(now, from),
+            Message::NewObserver => self.on_new_observer(now, from, out),
+            Message::Suspect { node } => self.on_suspect(now, from, node, out),
+            Message::Notice(notice) => self.on_notice(now, from, notice, out),
+            Message::Ack { source, incarnation, seq } => {
+                self.on_ack(from, source, incarnation, seq);
+            }
+            Message::Probe => out.push(Action::Send { to: from, message: Message::ProbeReply }),
+            Message::Verdict => self.stop(StopReason::DeclaredDead, out),
+            Message::Ready => self.on_ready(from, out),
+            Message::ReadyAck => self.inquiries.readiness_heard(),
+            // The contact they prove has been noted above; the rest is not for a member.
+            Message::ProbeReply | Message::Hello { .. } | Message::Roster { .. } => {}
+        }
+    }
+
+    /// Does what is due at `now`; harmless at any time.
+    pub fn tick(&mut self, now: Time, out: &mut Vec<Action>) {
+        if self.wake(now) {
+            self.tick_links(now, out);
+            self.tick_inquiries(now, out);
+        }
+        self.broadcasts.tick(now, self.config.resend, out);
+    }
+
+    /// When to call [`tick`](Self::tick) next; [`Time::MAX`] for never.
+    pub fn next_deadline(&self) -> Time {
+        let broadcasts = self.broadcasts.deadline();
+        if self.is_stopped() {
+            return broadcasts;
+        }
+        broadcasts.min(self.links.deadline()).min(self.inquiries.deadline())
+    }
+
+    /// The node whose heartbeats this one watches; `None` if it is alone.
+    pub fn emitter(&self) -> Option<NodeId> {
+        self.links.emitter()
+    }
+
+    /// The node that watches this one's heartbeats; `None` if it is alone.
+    pub fn observer(&self) -> Option<NodeId> {
+        self.links.observer()
+    }
+
+    /// The deaths this member knows of, in the order of the ids.
+    pub fn dead(&self) -> impl Iterator<Item = &Death> {
+        self.dead.iter()
+    }
+
+    /// When the last heartbeat of the present emitter came; `None` if none has.
+    pub fn last_heartbeat(&self) -> Option<Time> {
+        self.links.last_heartbeat()
+    }
+
+    /// Whether this member has stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+
+    /// Why this member has stopped; `None` while it takes part.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.stopped
+    }
+
+    /// Whether this member has stopped and nobody waits for it to pass on the end of the job.
+    pub fn drained(&self) -> bool {
+        self.is_stopped() && self.broadcasts.is_idle()
+    }
+
+    /// The settings it was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Begins every call but of a stopped member, for which it returns false.
+    ///
+    /// Gives everybody more time if this process was paused, for then the silence was its own: if it is called
+    /// later than half a `timeout` after the deadline it had asked for. The heartbeats of that time may still
+    /// be on their way to it, and a false suspicion costs a node.
+    fn wake(&mut self, now: Time) -> bool {
+        let latest = self.next_deadline().saturating_add(self.config.timeout / 2);
+        if now > latest {
+            self.links.forgive(now, self.config.timeout);
+            self.inquiries.forgive(now, self.config.confirm);
+        }
+        !self.is_stopped()
+    }
+
+    fn stop(&mut self, reason: StopReason, out: &mut Vec<Action>) {
+        if !matches!(reason, StopReason::Ended(_)) {
+            self.broadcasts.clear();
+        }
+        self.stopped = Some(reason);
+        out.push(Action::Stop(reason));
+    }
+}

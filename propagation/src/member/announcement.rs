@@ -1,0 +1,195 @@
+//! Broadcasts: starting them, passing them on, believing them.
+
+use crate::broadcast::BroadcastId;
+use crate::graph::neighbours;
+use crate::{
+    Action, Death, EndReason, Fact, Message, NodeId, NodeReason, Notice, RankReason, StopReason, Subject, Time,
+};
+
+use super::Member;
+
+/// For how many timeouts a copy is sent again. Its target is either about to answer or about to be declared
+/// dead; this bounds the memory if neither happens.
+const PATIENCE: u32 = 10;
+
+impl Member {
+    /// A rank of this node is dead, the node is not: tells everybody.
+    pub fn announce_rank(&mut self, now: Time, rank: u32, reason: RankReason, out: &mut Vec<Action>) {
+        let me = self.config.me;
+        let subject = Subject::Rank { rank, node: me, reason };
+        if self.wake(now) && self.dead_ranks.insert(rank) {
+            self.broadcast(now, subject, out);
+            out.push(Action::Deliver(Fact { subject, source: me, suspector: None }));
+        }
+    }
+
+    /// The job is over for everybody. For the arbiter; without effect elsewhere.
+    pub fn end(&mut self, now: Time, reason: EndReason, out: &mut Vec<Action>) {
+        if self.wake(now) && self.config.is_arbiter() {
+            let id = self.broadcast(now, Subject::End { reason }, out);
+            self.conclude(now, id, reason, out);
+        }
+    }
+
+    /// Tells everybody of a death that this member has recorded. `asker` waits for the news, so it gets a copy
+    /// from here even if it is no neighbour.
+    pub(super) fn broadcast_death(&mut self, now: Time, node: NodeId, asker: Option<NodeId>, out: &mut Vec<Action>) {
+        let Some(&Death { reason, suspector, .. }) = self.dead.get(node) else {
+            return;
+        };
+        self.dead.set_announced(node, self.next_seq);
+        let notice = self.new_notice(Subject::Node { node, reason }, suspector);
+        let mut targets = self.neighbours_here(&notice);
+        let extra = asker.filter(|asker| *asker != self.config.me && !targets.contains(asker));
+        targets.extend(extra);
+        self.spread(now, notice, targets, out);
+    }
+
+    /// Starts a broadcast of anything but a death, among all nodes not known to be dead.
+    pub(super) fn broadcast(&mut self, now: Time, subject: Subject, out: &mut Vec<Action>) -> BroadcastId {
+        let notice = self.new_notice(subject, None);
+        let (id, targets) = (notice.id(), self.neighbours_here(&notice));
+        self.spread(now, notice, targets, out);
+        id
+    }
+
+    fn new_notice(&mut self, subject: Subject, suspector: Option<NodeId>) -> Notice {
+        let notice = Notice {
+            source: self.config.me,
+            incarnation: self.config.incarnation,
+            seq: self.next_seq,
+            subject,
+            suspector,
+            dead: self.dead.list(),
+        };
+        self.next_seq += 1;
+        self.broadcasts.first_time(notice.id());
+        notice
+    }
+
+    fn neighbours_here(&self, notice: &Notice) -> Vec<NodeId> {
+        neighbours(self.config.universe, &notice.dead, notice.source, self.config.me)
+    }
+
+    fn spread(&mut self, now: Time, notice: Notice, targets: Vec<NodeId>, out: &mut Vec<Action>) {
+        let until = now.saturating_add(self.config.timeout.saturating_mul(PATIENCE));
+        self.broadcasts.spread(now, self.config.resend, until, notice, targets, out);
+    }
+
+    /// T5: acknowledges every copy; passes the first one on and believes it.
+    ///
+    /// The source may be dead: what it began before has to reach everybody or nobody.
+    pub(super) fn on_notice(&mut self, now: Time, from: NodeId, notice: Notice, out: &mut Vec<Action>) {
+        self.acknowledge(from, &notice, out);
+        if !self.is_credible(&notice) || !self.broadcasts.first_time(notice.id()) {
+            return;
+        }
+        if notice.dead.binary_search(&self.config.me).is_ok() {
+            self.stop(StopReason::DeclaredDead, out);
+            return;
+        }
+        self.forward(now, from, notice.clone(), out);
+        self.believe(now, notice, out);
+    }
+
+    /// The copy also shows that its sender needs none.
+    fn acknowledge(&mut self, from: NodeId, notice: &Notice, out: &mut Vec<Action>) {
+        let BroadcastId { source, incarnation, seq } = notice.id();
+        out.push(Action::Send { to: from, message: Message::Ack { source, incarnation, seq } });
+        self.broadcasts.acknowledged(notice.id(), from);
+    }
+
+    pub(super) fn on_ack(&mut self, from: NodeId, source: NodeId, incarnation: u32, seq: u64) {
+        self.broadcasts.acknowledged(BroadcastId { source, incarnation, seq }, from);
+    }
+
+    /// Whether a notice could have been made by a member of this job in this mode.
+    fn is_credible(&self, notice: &Notice) -> bool {
+        let Notice { source, dead, .. } = notice;
+        let universe = self.config.universe;
+        let lists = |node| dead.binary_search(&node).is_ok();
+        let by_arbiter = self.config.arbiter == Some(*source);
+        *source < universe
+            && dead.is_sorted_by(|a, b| a < b)
+            && dead.last().is_none_or(|&last| last < universe)
+            && !lists(*source)
+            && !self.config.arbiter.is_some_and(lists)
+            && match notice.subject {
+                Subject::Node { node, .. } => lists(node) && (by_arbiter || self.config.arbiter.is_none()),
+                Subject::Rank { node, .. } => node < universe,
+                Subject::End { .. } => by_arbiter,
+                Subject::Doubt => true,
+            }
+    }
+
+    /// The graph is that of the list in the notice. Left out are only nodes that need no copy: the dead, and
+    /// those that have it.
+    fn forward(&mut self, now: Time, from: NodeId, notice: Notice, out: &mut Vec<Action>) {
+        let source = notice.source;
+        let mut targets = self.neighbours_here(&notice);
+        targets.retain(|&node| node != from && node != source && !self.dead.contains(node));
+        self.spread(now, notice, targets, out);
+    }
+
+    fn believe(&mut self, now: Time, notice: Notice, out: &mut Vec<Action>) {
+        let Notice { source, subject, suspector, .. } = notice;
+        let death = |node, reason, suspector| Death { node, reason, at: now, announcer: source, suspector };
+        if let Subject::Node { node, reason } = subject {
+            self.bury(death(node, reason, suspector), out);
+        }
+        // Holding somebody dead is final everywhere, so the whole list is true. Of the others on it this
+        // member does not know more yet; their own notices will find them delivered.
+        for node in notice.dead {
+            self.bury(death(node, NodeReason::Silent, None), out);
+        }
+        self.close_gap(now, out);
+        match subject {
+            Subject::Node { .. } => {}
+            Subject::Rank { rank, .. } => {
+                if self.dead_ranks.insert(rank) {
+                    out.push(Action::Deliver(Fact { subject, source, suspector: None }));
+                }
+            }
+            Subject::End { reason } => {
+                let id = BroadcastId { source, incarnation: notice.incarnation, seq: notice.seq };
+                self.conclude(now, id, reason, out);
+            }
+            Subject::Doubt => self.on_doubt(now, source, out),
+        }
+    }
+
+    /// Records a death and delivers it; false if it was known. The ring is [closed](Self::close_gap) later,
+    /// when all that came together is recorded.
+    pub(super) fn bury(&mut self, death: Death, out: &mut Vec<Action>) -> bool {
+        let Death { node, reason, announcer: source, suspector, .. } = death;
+        let is_new = self.dead.insert(death);
+        if is_new {
+            self.broadcasts.forget(node);
+            let subject = Subject::Node { node, reason };
+            out.push(Action::Deliver(Fact { subject, source, suspector }));
+        }
+        is_new
+    }
+
+    /// The job is over: passes only that on, for one more `timeout`.
+    fn conclude(&mut self, now: Time, id: BroadcastId, reason: EndReason, out: &mut Vec<Action>) {
+        self.broadcasts.keep_only(id, now.saturating_add(self.config.timeout));
+        let subject = Subject::End { reason };
+        out.push(Action::Deliver(Fact { subject, source: id.source, suspector: None }));
+        self.stop(StopReason::Ended(reason), out);
+    }
+
+    /// After the end of the job: nothing but what the others need in order to learn of it.
+    pub(super) fn drain(&mut self, from: NodeId, message: &Message, out: &mut Vec<Action>) {
+        if !matches!(self.stopped, Some(StopReason::Ended(_))) || self.dead.contains(from) {
+            return;
+        }
+        match *message {
+            Message::Notice(ref notice) => self.acknowledge(from, notice, out),
+            Message::Ack { source, incarnation, seq } => {
+                self.on_ack(from, source, incarnation, seq);
+            }
+            _ => {}
+        }
+    }
+}

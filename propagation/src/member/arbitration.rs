@@ -1,0 +1,118 @@
+//! How deaths are declared and suspicions answered.
+//!
+//! # Why a suspicion is not verified
+//!
+//! The arbiter declares whom a live observer suspects, even if it heard from the suspect a moment ago. A
+//! suspicion that is false with respect to the arbiter means that the link between two live nodes is broken.
+//! Their ranks cannot reach each other either, so the job needs one of the two nodes gone; and if the arbiter
+//! refused, the ring would stay open there, and the suspect's real death later on would go unseen. To wait for
+//! a sign of the suspect's life would delay every true death for the sake of that rare case.
+//! The price: a node that can send but not receive takes its predecessor down before it stops itself
+//! for want of an answer.
+
+use crate::{Action, Death, Message, NodeId, NodeReason, Notice, Subject, Time};
+
+use super::Member;
+
+impl Member {
+    /// An outside source says that a node is lost; the runtime saw its connection break, say.
+    ///
+    /// For the arbiter, or for anybody if there is none; without effect elsewhere, and without effect on this
+    /// node itself, which [`resign`](Self::resign)s.
+    pub fn declare(&mut self, now: Time, node: NodeId, reason: NodeReason, out: &mut Vec<Action>) {
+        let known = node < self.config.universe && node != self.config.me;
+        if self.wake(now) && self.may_declare() && known {
+            self.pronounce(now, node, reason, None, out);
+        }
+    }
+
+    /// Whether this member's word makes a death: the arbiter's does, and everybody's if there is none.
+    pub(super) fn may_declare(&self) -> bool {
+        self.config.arbiter.is_none_or(|arbiter| arbiter == self.config.me)
+    }
+
+    pub(super) fn pronounce_silent(&mut self, now: Time, node: NodeId, suspector: NodeId, out: &mut Vec<Action>) {
+        self.pronounce(now, node, NodeReason::Silent, Some(suspector), out);
+    }
+
+    /// Declares a death, unless it is known. The suspector gets its copy at once, as the answer it waits for.
+    fn pronounce(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        reason: NodeReason,
+        suspector: Option<NodeId>,
+        out: &mut Vec<Action>,
+    ) {
+        let death = Death { node, reason, at: now, announcer: self.config.me, suspector };
+        if self.bury(death, out) {
+            self.close_gap(now, out);
+            self.broadcast_death(now, node, suspector, out);
+        }
+    }
+
+    /// A suspicion is proposed, or a resignation if `node` is the sender itself. Without an arbiter only
+    /// resignations come, from the node that this one observes.
+    pub(super) fn on_suspect(&mut self, now: Time, from: NodeId, node: NodeId, out: &mut Vec<Action>) {
+        let resigns = node == from;
+        if !self.may_declare() || node >= self.config.universe {
+            return;
+        }
+        if resigns {
+            self.pronounce(now, node, NodeReason::Resigned, None, out);
+            self.tell_verdict(now, from, &Message::Suspect { node }, out);
+        } else if self.config.is_arbiter() {
+            if node == self.config.me {
+                // It is the living proof of the contrary; answered all the same, for the answer is contact.
+                out.push(Action::Send { to: from, message: Message::ProbeReply });
+            } else if self.dead.contains(node) {
+                self.answer_with_death(now, from, node, out);
+            } else {
+                self.pronounce_silent(now, node, from, out);
+            }
+        }
+    }
+
+    /// The death of `node` is known: sends `to` the copy that it has missed.
+    fn answer_with_death(&mut self, now: Time, to: NodeId, node: NodeId, out: &mut Vec<Action>) {
+        let Some(death) = self.dead.get(node).cloned() else {
+            return;
+        };
+        let Some((seq, dead)) = self.dead.announcement(node) else {
+            // Announced by nobody or by a former life of this member: announced again, to everybody.
+            self.broadcast_death(now, node, Some(to), out);
+            return;
+        };
+        let notice = Notice {
+            source: self.config.me,
+            incarnation: self.config.incarnation,
+            seq,
+            subject: Subject::Node { node, reason: death.reason },
+            suspector: death.suspector,
+            dead,
+        };
+        out.push(Action::Send { to, message: Message::Notice(notice) });
+    }
+
+    /// Answers a dead node's message, but no more than one in `resend`, and not what is itself an answer.
+    pub(super) fn tell_verdict(&mut self, now: Time, to: NodeId, message: &Message, out: &mut Vec<Action>) {
+        let is_answer = matches!(message, Message::Ack { .. } | Message::Verdict);
+        if !is_answer && self.dead.may_tell(to, now, self.config.resend) {
+            out.push(Action::Send { to, message: Message::Verdict });
+        }
+    }
+
+    /// A node's ranks are ready. Answered every time, told once.
+    pub(super) fn on_ready(&mut self, from: NodeId, out: &mut Vec<Action>) {
+        if self.config.is_arbiter() {
+            out.push(Action::Send { to: from, message: Message::ReadyAck });
+            self.note_ready(from, out);
+        }
+    }
+
+    pub(super) fn note_ready(&mut self, node: NodeId, out: &mut Vec<Action>) {
+        if self.ready.insert(node) {
+            out.push(Action::NodeReady(node));
+        }
+    }
+}

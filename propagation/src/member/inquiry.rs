@@ -1,0 +1,223 @@
+//! What a member asks of the arbiter: whether its suspicion holds, whether there is contact at all, to be
+//! declared dead, and to hear that its ranks are ready. Each is asked again until it is answered.
+//!
+//! Every message of the arbiter proves the contact. A member that hears nothing for `confirm` stops: it cannot
+//! tell a dead arbiter from a network that fell apart, and the other side will declare it dead. Halfway there
+//! it broadcasts its doubt, so that the others on its side need not wait for a suspicion of their own.
+//! They need not all hear it: in ring order the cut-off side consists of runs of neighbours, the first of each
+//! run has its emitter on the other side and so comes to doubt by itself, and the others of the run are linked
+//! to it by the jumps of +-1 of the broadcast graph.
+
+use crate::{Action, EndReason, Message, NodeId, StopReason, Subject, Time};
+
+use super::Member;
+
+/// The questions under way.
+#[derive(Debug, Default)]
+pub(super) struct Inquiries {
+    /// The emitter is suspected, and the arbiter has not declared it dead yet.
+    suspicion: Option<Suspicion>,
+    /// Somebody doubts the contact with the arbiter, so this member checks its own.
+    probe: Option<Repeated>,
+    /// This member asks to be declared dead.
+    resignation: Option<Repeated>,
+    /// When to say again that the ranks are ready.
+    ready_at: Option<Time>,
+}
+
+/// A question that is asked at `next` and given up at `until`.
+#[derive(Clone, Copy, Debug)]
+struct Repeated {
+    next: Time,
+    until: Time,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Suspicion {
+    question: Repeated,
+    /// When to broadcast the doubt; `None` once it has been done.
+    doubt_at: Option<Time>,
+}
+
+impl Repeated {
+    /// Whether to ask now.
+    fn due(&mut self, now: Time, resend: Time) -> bool {
+        let due = now >= self.next;
+        if due {
+            self.next = now.saturating_add(resend);
+        }
+        due
+    }
+
+    fn deadline(self) -> Time {
+        self.next.min(self.until)
+    }
+}
+
+impl Suspicion {
+    /// The arbiter was heard at `now`, or must be given time from then on.
+    fn extend(&mut self, now: Time, confirm: Time) {
+        self.question.until = now.saturating_add(confirm);
+        if let Some(at) = &mut self.doubt_at {
+            *at = now.saturating_add(confirm / 2);
+        }
+    }
+}
+
+impl Inquiries {
+    pub fn deadline(&self) -> Time {
+        let suspicion =
+            self.suspicion.map(|suspicion| suspicion.question.deadline().min(suspicion.doubt_at.unwrap_or(Time::MAX)));
+        let probe = self.probe.map(Repeated::deadline);
+        let resignation = self.resignation.map(Repeated::deadline);
+        let due = [suspicion, probe, resignation, self.ready_at];
+        due.into_iter().flatten().min().unwrap_or(Time::MAX)
+    }
+
+    /// Starts all the waiting anew.
+    pub fn forgive(&mut self, now: Time, confirm: Time) {
+        if let Some(suspicion) = &mut self.suspicion {
+            suspicion.extend(now, confirm);
+        }
+        if let Some(probe) = &mut self.probe {
+            probe.until = now.saturating_add(confirm / 2);
+        }
+        if let Some(resignation) = &mut self.resignation {
+            resignation.until = now.saturating_add(confirm);
+        }
+    }
+
+    /// There is nobody to ask about any more: the emitter reported, or its death is known.
+    pub fn suspicion_refuted(&mut self) {
+        self.suspicion = None;
+    }
+
+    /// The arbiter knows that the ranks are ready.
+    pub fn readiness_heard(&mut self) {
+        self.ready_at = None;
+    }
+}
+
+impl Member {
+    /// This node is lost, because its runtime daemon died: have it declared dead.
+    ///
+    /// Said to the arbiter again and again; this member stops once it is answered or after `confirm`. Without
+    /// an arbiter the observer is told instead. The arbiter itself ends the job: the launcher is lost.
+    pub fn resign(&mut self, now: Time, out: &mut Vec<Action>) {
+        if self.config.is_arbiter() {
+            self.end(now, EndReason::LauncherLost, out);
+        } else if self.wake(now) && self.inquiries.resignation.is_none() {
+            let until = now.saturating_add(self.config.confirm);
+            self.inquiries.resignation = Some(Repeated { next: now, until });
+            self.tick_inquiries(now, out);
+        }
+    }
+
+    /// Every rank of this node has passed MPI_Init: says so to the arbiter until it is heard.
+    ///
+    /// Without an arbiter there is nobody to tell.
+    pub fn ready(&mut self, now: Time, out: &mut Vec<Action>) {
+        if !self.wake(now) {
+            return;
+        }
+        if self.config.is_arbiter() {
+            self.note_ready(self.config.me, out);
+        } else if self.config.arbiter.is_some() {
+            self.inquiries.ready_at = Some(now);
+            self.tick_inquiries(now, out);
+        }
+    }
+
+    /// T3: the emitter has been silent for the whole timeout. Who may declare it dead does so; the others ask.
+    pub(super) fn suspect_emitter(&mut self, now: Time, out: &mut Vec<Action>) {
+        let Some(emitter) = self.links.emitter() else {
+            return;
+        };
+        if self.may_declare() {
+            self.pronounce_silent(now, emitter, self.config.me, out);
+            return;
+        }
+        let confirm = self.config.confirm;
+        let question = Repeated { next: now, until: now.saturating_add(confirm) };
+        let doubt_at = Some(now.saturating_add(confirm / 2));
+        self.inquiries.suspicion = Some(Suspicion { question, doubt_at });
+    }
+
+    /// The arbiter was heard.
+    pub(super) fn on_contact(&mut self, now: Time, out: &mut Vec<Action>) {
+        self.inquiries.probe = None;
+        let Some(suspicion) = &mut self.inquiries.suspicion else {
+            return;
+        };
+        suspicion.extend(now, self.config.confirm);
+        if self.links.emitter() == self.config.arbiter {
+            // The suspect itself is heard: only its heartbeats go astray.
+            self.inquiries.suspicion = None;
+            self.links.trust(now, self.config.timeout);
+            self.links.reconnect(now);
+            self.tick_links(now, out);
+        }
+    }
+
+    /// Somebody lost contact with the arbiter. If that was because the network fell apart, this member may be
+    /// on the same side.
+    pub(super) fn on_doubt(&mut self, now: Time, source: NodeId, out: &mut Vec<Action>) {
+        let asks = self.inquiries.suspicion.is_some() || self.inquiries.probe.is_some();
+        let nobody_to_ask = self.config.arbiter.is_none_or(|arbiter| arbiter == self.config.me);
+        if asks || nobody_to_ask || self.dead.contains(source) {
+            return;
+        }
+        let until = now.saturating_add(self.config.confirm / 2);
+        self.inquiries.probe = Some(Repeated { next: now, until });
+        self.tick_inquiries(now, out);
+    }
+
+    pub(super) fn tick_inquiries(&mut self, now: Time, out: &mut Vec<Action>) {
+        let resend = self.config.resend;
+        let given_up = [
+            self.inquiries.suspicion.map(|suspicion| suspicion.question.until),
+            self.inquiries.probe.map(|probe| probe.until),
+            self.inquiries.resignation.map(|resignation| resignation.until),
+        ];
+        if given_up.into_iter().flatten().any(|until| now >= until) {
+            self.stop(StopReason::CutOff, out);
+            return;
+        }
+        if let Some(suspicion) = &mut self.inquiries.suspicion {
+            let asks = suspicion.question.due(now, resend);
+            let doubts = suspicion.doubt_at.take_if(|at| now >= *at).is_some();
+            if asks {
+                self.ask_about_emitter(out);
+            }
+            if doubts {
+                self.broadcast(now, Subject::Doubt, out);
+            }
+        }
+        if self.inquiries.probe.as_mut().is_some_and(|probe| probe.due(now, resend)) {
+            self.send_to_arbiter(Message::Probe, out);
+        }
+        if self.inquiries.resignation.as_mut().is_some_and(|question| question.due(now, resend)) {
+            let message = Message::Suspect { node: self.config.me };
+            let judge = self.config.arbiter.or(self.links.observer());
+            out.extend(judge.map(|to| Action::Send { to, message }));
+        }
+        if self.inquiries.ready_at.is_some_and(|at| now >= at) {
+            self.inquiries.ready_at = Some(now.saturating_add(resend));
+            self.send_to_arbiter(Message::Ready, out);
+        }
+    }
+
+    fn ask_about_emitter(&self, out: &mut Vec<Action>) {
+        let Some(node) = self.links.emitter() else {
+            return;
+        };
+        // About itself the arbiter can only be asked whether it is there.
+        let about_arbiter = self.config.arbiter == Some(node);
+        let message = if about_arbiter { Message::Probe } else { Message::Suspect { node } };
+        self.send_to_arbiter(message, out);
+    }
+
+    fn send_to_arbiter(&self, message: Message, out: &mut Vec<Action>) {
+        out.extend(self.config.arbiter.map(|to| Action::Send { to, message }));
+    }
+}

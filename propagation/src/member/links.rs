@@ -1,0 +1,154 @@
+//! The ring: heartbeats to the observer, heartbeats from the emitter, and closing the gap after a death.
+
+use crate::dead::Dead;
+use crate::ring::{predecessor, successor};
+use crate::{Action, Config, Message, NodeId, Time};
+
+use super::Member;
+
+/// A member's place in the ring.
+#[derive(Debug)]
+pub(super) struct Links {
+    /// Watches this node. `None` while it is alone, as for the emitter.
+    observer: Option<NodeId>,
+    next_heartbeat: Time,
+    count: u64,
+    /// Is watched by this node.
+    emitter: Option<NodeId>,
+    last_heartbeat: Option<Time>,
+    /// When the emitter is suspected if nothing comes; `None` while it is already suspected.
+    suspect_at: Option<Time>,
+    /// When to tell the emitter again whom to report to; `None` once it does.
+    next_new_observer: Option<Time>,
+}
+
+impl Links {
+    pub fn new(config: &Config, dead: &Dead, now: Time) -> Links {
+        let is_dead = |node| dead.contains(node);
+        let emitter = predecessor(config.universe, config.me, is_dead);
+        let patience = config.timeout.saturating_add(config.period);
+        Links {
+            observer: successor(config.universe, config.me, is_dead),
+            next_heartbeat: now,
+            count: 0,
+            emitter,
+            last_heartbeat: None,
+            suspect_at: emitter.map(|_| now.saturating_add(patience)),
+            // After a restart the emitter may not know whom to report to: a death may have come in between.
+            next_new_observer: (config.incarnation > 0 && emitter.is_some()).then_some(now),
+        }
+    }
+
+    pub fn emitter(&self) -> Option<NodeId> {
+        self.emitter
+    }
+
+    pub fn observer(&self) -> Option<NodeId> {
+        self.observer
+    }
+
+    pub fn last_heartbeat(&self) -> Option<Time> {
+        self.last_heartbeat
+    }
+
+    pub fn deadline(&self) -> Time {
+        let heartbeat = self.observer.map(|_| self.next_heartbeat);
+        let due = [heartbeat, self.suspect_at, self.next_new_observer];
+        due.into_iter().flatten().min().unwrap_or(Time::MAX)
+    }
+
+    /// Starts the suspicion timer again, for `patience` from now.
+    pub fn trust(&mut self, now: Time, patience: Time) {
+        self.suspect_at = self.emitter.map(|_| now.saturating_add(patience));
+    }
+
+    /// Lets a running suspicion timer run for another full `timeout`.
+    pub fn forgive(&mut self, now: Time, timeout: Time) {
+        if let Some(at) = &mut self.suspect_at {
+            *at = now.saturating_add(timeout).max(*at);
+        }
+    }
+
+    /// Asks the emitter (again) for heartbeats.
+    pub fn reconnect(&mut self, now: Time) {
+        self.next_new_observer = self.emitter.map(|_| now);
+    }
+
+    /// T1: a heartbeat now, the next one a period after this one was due.
+    fn send_heartbeat(&mut self, now: Time, period: Time, out: &mut Vec<Action>) {
+        let Some(to) = self.observer else { return };
+        self.count += 1;
+        out.push(Action::Send { to, message: Message::Heartbeat { count: self.count } });
+        let in_step = self.next_heartbeat.saturating_add(period);
+        // Out of step (late by a period, or sent before it was due): start anew instead of sending a burst.
+        let fits = now >= self.next_heartbeat && now < in_step;
+        self.next_heartbeat = if fits { in_step } else { now.saturating_add(period) };
+    }
+}
+
+impl Member {
+    pub(super) fn tick_links(&mut self, now: Time, out: &mut Vec<Action>) {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| now >= at);
+        if now >= self.links.next_heartbeat {
+            self.links.send_heartbeat(now, self.config.period, out);
+        }
+        if is_due(self.links.suspect_at) {
+            self.links.suspect_at = None;
+            // The timer bounds the reconnection, too: from here on the emitter is asked about, not asked.
+            self.links.next_new_observer = None;
+            self.suspect_emitter(now, out);
+        }
+        if is_due(self.links.next_new_observer) {
+            self.send_new_observer(now, out);
+        }
+    }
+
+    /// T2: the emitter is alive. Heartbeats of others are strays: of a node that has not learned yet of a
+    /// death between itself and this one, or no longer knows of one.
+    pub(super) fn on_heartbeat(&mut self, now: Time, from: NodeId) {
+        if self.links.emitter == Some(from) {
+            self.links.last_heartbeat = Some(now);
+            self.links.next_new_observer = None;
+            self.links.trust(now, self.config.timeout);
+            self.inquiries.suspicion_refuted();
+        }
+    }
+
+    /// T4: `from` has found everybody between us dead.
+    ///
+    /// The last to say so wins, though a late copy may come from one that has died since: its death is about
+    /// to be announced, and then [`close_gap`](Self::close_gap) finds the right one.
+    pub(super) fn on_new_observer(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
+        self.links.observer = Some(from);
+        self.links.send_heartbeat(now, self.config.period, out);
+    }
+
+    /// Replaces neighbours that are known to be dead.
+    ///
+    /// The paper has a node wait for its new observer to report. Here a node whose observer's death is
+    /// announced turns to the next survivor at once, and one whose emitter's death was found by somebody else
+    /// reconnects as if it had found it (T3): neither knows whether the other side has heard the news.
+    pub(super) fn close_gap(&mut self, now: Time, out: &mut Vec<Action>) {
+        let Config { me, universe, .. } = self.config;
+        let is_dead = |node| self.dead.contains(node);
+        if self.links.observer.is_some_and(is_dead) {
+            self.links.observer = successor(universe, me, is_dead);
+            self.links.send_heartbeat(now, self.config.period, out);
+        }
+        if self.links.emitter.is_some_and(is_dead) {
+            self.links.emitter = predecessor(universe, me, is_dead);
+            self.links.last_heartbeat = None;
+            self.inquiries.suspicion_refuted();
+            // Twice the timeout: the new emitter must hear of its new observer first (T3).
+            self.links.trust(now, self.config.timeout.saturating_mul(2));
+            self.links.reconnect(now);
+            self.send_new_observer(now, out);
+        }
+    }
+
+    fn send_new_observer(&mut self, now: Time, out: &mut Vec<Action>) {
+        let emitter = self.links.emitter;
+        self.links.next_new_observer = emitter.map(|_| now.saturating_add(self.config.resend));
+        out.extend(emitter.map(|to| Action::Send { to, message: Message::NewObserver }));
+    }
+}

@@ -1,0 +1,263 @@
+//! What members say to each other.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::NodeId;
+
+/// One message from one node to another.
+///
+/// The order of the variants is part of the [wire format](crate::wire): new ones go to the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// I am alive (T1 of the paper). `count` grows by one with every heartbeat of the sender.
+    Heartbeat {
+        /// The number of this heartbeat, from 1.
+        count: u64,
+    },
+    /// The sender is your observer from now on (T4 of the paper): send it a heartbeat at once.
+    NewObserver,
+    /// To the arbiter: I suspect this node. From the node itself it means: I resign, declare me dead.
+    ///
+    /// The arbiter always answers: with the [`Notice`] of the death, with a [`Message::Verdict`] if the sender
+    /// itself is dead, else with a [`Message::ProbeReply`].
+    Suspect {
+        /// The node under suspicion.
+        node: NodeId,
+    },
+    /// A copy of a broadcast.
+    Notice(Notice),
+    /// The copy of this broadcast arrived.
+    Ack {
+        /// See [`Notice::source`].
+        source: NodeId,
+        /// See [`Notice::incarnation`].
+        incarnation: u32,
+        /// See [`Notice::seq`].
+        seq: u64,
+    },
+    /// Are you there? Asked of the arbiter.
+    Probe,
+    /// I am here: proves contact with the arbiter.
+    ProbeReply,
+    /// You have been declared dead. The answer to whatever a dead node says.
+    Verdict,
+    /// To the arbiter: every rank of my node has passed MPI_Init. Sent again until [`Message::ReadyAck`] comes.
+    Ready,
+    /// The arbiter heard [`Message::Ready`].
+    ReadyAck,
+    /// Rendezvous before a member exists: this node listens here. Shares the wire format only;
+    /// [`Member`](crate::Member) ignores it.
+    Hello {
+        /// The node that introduces itself.
+        node: NodeId,
+        /// The port it can be reached at, if it differs from the one it sends from; else 0.
+        port_hint: u16,
+    },
+    /// Rendezvous before a member exists: where everybody listens, in pieces that fit into a datagram. Shares
+    /// the wire format only; [`Member`](crate::Member) ignores it.
+    Roster {
+        /// Which piece this is: less than `parts`.
+        part: u16,
+        /// The number of pieces.
+        parts: u16,
+        /// The addresses of this piece, in the order of the node ids.
+        addresses: Vec<SocketAddr>,
+    },
+}
+
+/// A broadcast: one subject on its way to every survivor.
+///
+/// `source`, `incarnation` and `seq` together name the broadcast; every copy of it is equal to every other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// The node that announces the subject: label 0 of the broadcast graph.
+    pub source: NodeId,
+    /// Which life of the source's member began the broadcast.
+    pub incarnation: u32,
+    /// The number of the broadcast within that life, from 0.
+    pub seq: u64,
+    /// What is announced.
+    pub subject: Subject,
+    /// Whose observation led to it, if it announces the death of a node that fell silent.
+    pub suspector: Option<NodeId>,
+    /// The nodes that the source held dead when it began the broadcast, ascending. The subject of
+    /// [`Subject::Node`] is one of them.
+    ///
+    /// Every participant derives the broadcast graph from this list and never from what it believes itself,
+    /// else two of them could compute different graphs and leave somebody out (section 2.2 of the paper).
+    #[serde(with = "gaps")]
+    pub dead: Vec<NodeId>,
+}
+
+/// What a broadcast announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Subject {
+    /// A node is dead.
+    Node {
+        /// The node.
+        node: NodeId,
+        /// Why it is held dead.
+        reason: NodeReason,
+    },
+    /// One MPI rank is dead, its node is not.
+    Rank {
+        /// The rank in the job.
+        rank: u32,
+        /// The node it ran on.
+        node: NodeId,
+        /// What became of it.
+        reason: RankReason,
+    },
+    /// The job is over for everybody. Only the arbiter may say so.
+    End {
+        /// Why.
+        reason: EndReason,
+    },
+    /// The source has no contact with the arbiter: check your own. Never delivered.
+    Doubt,
+}
+
+/// Why a node is held dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeReason {
+    /// Its observer heard nothing from it for a whole timeout.
+    Silent,
+    /// It said so itself.
+    Resigned,
+    /// The runtime saw its connection to the node break.
+    ConnectionLost,
+}
+
+impl fmt::Display for NodeReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NodeReason::Silent => "no heartbeat arrived within the timeout",
+            NodeReason::Resigned => "the node resigned after losing its runtime daemon",
+            NodeReason::ConnectionLost => "the runtime lost its connection to the node",
+        })
+    }
+}
+
+/// What became of a dead rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RankReason {
+    /// Its process exited without finishing MPI.
+    Exited {
+        /// The exit status.
+        status: i32,
+    },
+    /// Its process was ended by a signal.
+    Signaled {
+        /// The number of the signal.
+        signal: i32,
+    },
+    /// Its process was stopped for too long.
+    Stopped,
+    /// Something outside the detector reported it as failed.
+    Reported,
+}
+
+impl fmt::Display for RankReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RankReason::Exited { status } => write!(f, "the process exited with status {status}"),
+            RankReason::Signaled { signal } => {
+                write!(f, "the process was killed by signal {signal}")
+            }
+            RankReason::Stopped => f.write_str("the process was stopped"),
+            RankReason::Reported => f.write_str("the process was reported as failed"),
+        }
+    }
+}
+
+/// Why the job is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndReason {
+    /// It finished.
+    Finished,
+    /// The launcher is gone.
+    LauncherLost,
+    /// A failure struck before every rank had passed MPI_Init.
+    InitFailure,
+    /// A failure struck, and the job may not fence what is left of the dead.
+    FencingOff,
+    /// Nobody is left.
+    NoSurvivor,
+}
+
+impl fmt::Display for EndReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EndReason::Finished => "the job finished",
+            EndReason::LauncherLost => "the launcher was lost",
+            EndReason::InitFailure => "a failure struck before every rank had passed MPI_Init",
+            EndReason::FencingOff => "a failure struck while fencing is switched off",
+            EndReason::NoSurvivor => "no node survived",
+        })
+    }
+}
+
+/// An ascending list of nodes as the gaps between neighbours: one byte for most entries, and a list that is
+/// not strictly ascending cannot arrive.
+mod gaps {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::NodeId;
+
+    pub fn serialize<S: Serializer>(list: &[NodeId], serializer: S) -> Result<S::Ok, S::Error> {
+        let before = std::iter::once(None).chain(list.iter().copied().map(Some));
+        // An unsorted list wraps around here and is refused by the receiver.
+        serializer.collect_seq(before.zip(list).map(|(before, &node)| match before {
+            None => node,
+            Some(before) => node.wrapping_sub(before).wrapping_sub(1),
+        }))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NodeId>, D::Error> {
+        let mut list = Vec::<NodeId>::deserialize(deserializer)?;
+        let mut smallest_next = Some(0);
+        for entry in &mut list {
+            *entry = smallest_next
+                .and_then(|smallest: NodeId| smallest.checked_add(*entry))
+                .ok_or_else(|| D::Error::custom("a list of nodes is not ascending"))?;
+            smallest_next = entry.checked_add(1);
+        }
+        Ok(list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(dead: Vec<NodeId>) -> Notice {
+        let subject = Subject::Doubt;
+        Notice { source: 1, incarnation: 0, seq: 0, subject, suspector: None, dead }
+    }
+
+    #[test]
+    fn ascending_lists_survive_the_gap_encoding() {
+        for dead in [vec![], vec![0], vec![0, 1, 2], vec![7, 9, 1000, u32::MAX], vec![u32::MAX]] {
+            let bytes = postcard::to_stdvec(&notice(dead.clone())).unwrap();
+            assert_eq!(postcard::from_bytes::<Notice>(&bytes).unwrap().dead, dead);
+        }
+    }
+
+    #[test]
+    fn other_lists_are_refused() {
+        for dead in [vec![5, 5], vec![5, 4], vec![u32::MAX, 0]] {
+            let bytes = postcard::to_stdvec(&notice(dead)).unwrap();
+            assert!(postcard::from_bytes::<Notice>(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn a_dense_list_takes_a_byte_per_node() {
+        let bytes = postcard::to_stdvec(&notice((0..10_000).collect())).unwrap();
+        assert!(bytes.len() < 10_020);
+    }
+}

@@ -1,0 +1,207 @@
+//! Messages as authenticated bytes.
+//!
+//! One datagram carries one message in one envelope. All integers are little endian.
+//!
+//! | offset | bytes | field | meaning |
+//! |---:|---:|---|---|
+//! | 0 | 2 | magic | `RW` (0x52 0x57) |
+//! | 2 | 1 | version | 1 |
+//! | 3 | 1 | flags | 0; any other value is malformed in version 1 |
+//! | 4 | 8 | job | the job the message belongs to |
+//! | 12 | 4 | from | the sender's node id |
+//! | 16 | 4 | incarnation | which life of the sender, grows with every restart |
+//! | 20 | 8 | counter | grows with every message of that life, from 0 |
+//! | 28 | any | body | the [`Message`] in the [postcard format](https://postcard.jamesmunns.com) |
+//! | end - 16 | 16 | MAC | the first 16 bytes of BLAKE3 keyed with the job's key over all the bytes before it |
+//!
+//! An envelope has at most [`MAX_LEN`] bytes. That leaves room for a [`Notice`](crate::Notice) with more than
+//! 50,000 dead nodes, because their list is sent as gaps.
+//!
+//! In the body the variant of an enum is its position as a varint: [`Message`]: 0 `Heartbeat`, 1 `NewObserver`,
+//! 2 `Suspect`, 3 `Notice`, 4 `Ack`, 5 `Probe`, 6 `ProbeReply`, 7 `Verdict`, 8 `Ready`, 9 `ReadyAck`, 10 `Hello`,
+//! 11 `Roster`. Fields follow in the order of their declaration. The list of dead nodes is its length, the
+//! first node, and for each further one the number of nodes skipped since the one before.
+//!
+//! # What the envelope protects against
+//!
+//! Whoever has the key of the job can speak for each of its nodes; whoever has not can do no more than delay,
+//! drop and repeat datagrams, and repetitions are refused: per sender a new incarnation replaces the older
+//! ones, and within one a [window](Rejected::Replayed) of about 2,000 counters lets datagrams overtake each other.
+//! The content is not secret.
+
+mod window;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Message, NodeId};
+use window::Window;
+
+/// The most bytes an envelope may have: fits into a UDP datagram with room for any encapsulation.
+pub const MAX_LEN: usize = 60_000;
+
+const MAGIC: [u8; 2] = *b"RW";
+const VERSION: u8 = 1;
+const FLAGS: u8 = 0;
+const HEADER_LEN: usize = 28;
+const MAC_LEN: usize = 16;
+
+/// Makes envelopes for the messages of one sender.
+pub struct Sealer {
+    job: u64,
+    key: [u8; 32],
+    me: NodeId,
+    incarnation: u32,
+    counter: u64,
+}
+
+impl Sealer {
+    /// A sealer for the messages of node `me`. Two sealers of the same node must differ in `incarnation`, and
+    /// the later one must have the higher: the receivers refuse the other.
+    pub fn new(job: u64, key: [u8; 32], me: NodeId, incarnation: u32) -> Sealer {
+        Sealer { job, key, me, incarnation, counter: 0 }
+    }
+
+    /// Replaces the content of `buffer` by the next envelope. Allocates only if the capacity does not suffice.
+    ///
+    /// A message too large for [`MAX_LEN`] is written all the same, and every [`Opener`] will refuse it.
+    pub fn seal(&mut self, message: &Message, buffer: &mut Vec<u8>) {
+        buffer.clear();
+        buffer.extend_from_slice(&MAGIC);
+        buffer.extend_from_slice(&[VERSION, FLAGS]);
+        buffer.extend_from_slice(&self.job.to_le_bytes());
+        buffer.extend_from_slice(&self.me.to_le_bytes());
+        buffer.extend_from_slice(&self.incarnation.to_le_bytes());
+        buffer.extend_from_slice(&self.counter.to_le_bytes());
+        postcard::to_io(message, &mut *buffer).expect("writing a message to memory cannot fail");
+        let mac = mac(&self.key, buffer);
+        buffer.extend_from_slice(&mac);
+        self.counter += 1;
+    }
+}
+
+/// Opens the envelopes of all senders of one job.
+pub struct Opener {
+    job: u64,
+    key: [u8; 32],
+    senders: BTreeMap<NodeId, Window>,
+}
+
+/// Why an envelope was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum Rejected {
+    /// Shorter than an empty envelope.
+    #[error("the datagram is too short")]
+    Truncated,
+    /// Longer than [`MAX_LEN`].
+    #[error("the datagram is too long")]
+    Oversized,
+    /// It does not begin with the magic bytes.
+    #[error("the datagram is not one of ours")]
+    NotOurs,
+    /// It has this version, which is not spoken here.
+    #[error("the datagram has the unknown version {0}")]
+    Version(u8),
+    /// It belongs to another job.
+    #[error("the datagram belongs to another job")]
+    Job,
+    /// Its MAC does not fit: it was damaged, or made without the key.
+    #[error("the datagram is damaged or forged")]
+    Forged,
+    /// It is genuine but holds no message that is known here.
+    #[error("the datagram holds no known message")]
+    Malformed,
+    /// It is genuine but was received before, belongs to a former life of its sender, or is so far behind
+    /// that sender's newest (more than 1,984 messages) that it might have been received before.
+    #[error("the datagram was received before or is too old")]
+    Replayed,
+}
+
+impl Opener {
+    /// An opener for the messages of this job.
+    pub fn new(job: u64, key: [u8; 32]) -> Opener {
+        Opener { job, key, senders: BTreeMap::new() }
+    }
+
+    /// The sender and the message in an envelope.
+    ///
+    /// # Errors
+    ///
+    /// Why the envelope was refused. A refused one changes nothing, save that a genuine but
+    /// [malformed](Rejected::Malformed) one counts as received.
+    pub fn open(&mut self, envelope: &[u8]) -> Result<(NodeId, Message), Rejected> {
+        if envelope.len() > MAX_LEN {
+            return Err(Rejected::Oversized);
+        }
+        let (signed, mac) = envelope.split_last_chunk::<MAC_LEN>().ok_or(Rejected::Truncated)?;
+        let (header, body) = signed.split_first_chunk().ok_or(Rejected::Truncated)?;
+        let header = Header::parse(header);
+        if header.magic != MAGIC {
+            return Err(Rejected::NotOurs);
+        }
+        if header.version != VERSION {
+            return Err(Rejected::Version(header.version));
+        }
+        if header.job != self.job {
+            return Err(Rejected::Job);
+        }
+        if !is_equal(mac, &self::mac(&self.key, signed)) {
+            return Err(Rejected::Forged);
+        }
+        let window = self.senders.entry(header.from).or_default();
+        if !window.accept(header.incarnation, header.counter) {
+            return Err(Rejected::Replayed);
+        }
+        match postcard::take_from_bytes(body) {
+            Ok((message, [])) if header.flags == FLAGS => Ok((header.from, message)),
+            _ => Err(Rejected::Malformed),
+        }
+    }
+}
+
+struct Header {
+    magic: [u8; 2],
+    version: u8,
+    flags: u8,
+    job: u64,
+    from: NodeId,
+    incarnation: u32,
+    counter: u64,
+}
+
+impl Header {
+    fn parse(bytes: &[u8; HEADER_LEN]) -> Header {
+        fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
+            let (field, rest) = bytes.split_first_chunk().expect("the fields add up to the header");
+            *bytes = rest;
+            *field
+        }
+        let mut bytes = bytes.as_slice();
+        Header {
+            magic: take(&mut bytes),
+            version: u8::from_le_bytes(take(&mut bytes)),
+            flags: u8::from_le_bytes(take(&mut bytes)),
+            job: u64::from_le_bytes(take(&mut bytes)),
+            from: u32::from_le_bytes(take(&mut bytes)),
+            incarnation: u32::from_le_bytes(take(&mut bytes)),
+            counter: u64::from_le_bytes(take(&mut bytes)),
+        }
+    }
+}
+
+fn mac(key: &[u8; 32], signed: &[u8]) -> [u8; MAC_LEN] {
+    let hash = blake3::keyed_hash(key, signed);
+    *hash.as_bytes().first_chunk().expect("a hash is longer than the MAC")
+}
+
+/// Compares in constant time, so that nobody can find a MAC byte by byte: blake3 compares whole hashes that
+/// way, hence both sides are filled up to one.
+fn is_equal(a: &[u8; MAC_LEN], b: &[u8; MAC_LEN]) -> bool {
+    let widen = |mac: &[u8; MAC_LEN]| {
+        let mut bytes = [0; blake3::OUT_LEN];
+        bytes[..MAC_LEN].copy_from_slice(mac);
+        blake3::Hash::from_bytes(bytes)
+    };
+    widen(a) == widen(b)
+}

@@ -1,0 +1,38 @@
+//! The promises of the protocol, checked without a clock, a socket or a thread.
+//!
+//! `ring`, `arbiter` and `broadcast` drive one member by hand, one test per rule. `survivors` runs whole jobs
+//! on a simulated network. `anything` hands in whatever comes to mind. `wire` is about the bytes.
+
+mod anything;
+mod arbiter;
+mod broadcast;
+mod network;
+mod ring;
+mod solo;
+mod survivors;
+mod wire;
+
+use propagation::{Config, NodeId, Time};
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};
+
+const MS: Time = Time::from_millis(1);
+
+/// The times of all tests: heartbeats every 10 ms, suspicion after 100 ms, hence 60 ms to confirm and copies
+/// every 5 ms.
+fn config(me: NodeId, universe: u32, arbiter: Option<NodeId>) -> Config {
+    Config { arbiter, ..Config::new(me, universe, 10 * MS, 100 * MS) }
+}
+
+/// Checks a property for so many inputs, which are the same in every run.
+fn check<S: Strategy>(cases: u32, inputs: S, property: impl Fn(S::Value)) {
+    let cases = Cases { cases, failure_persistence: None, ..Cases::default() };
+    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let result = TestRunner::new_with_rng(cases, random).run(&inputs, |input| {
+        property(input);
+        Ok(())
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+}

@@ -1,0 +1,272 @@
+//! A whole job on a simulated network: delay, loss, duplication and reordering from a seed; nodes that die,
+//! pause and restart; partitions. Every message goes through the wire format.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::RangeInclusive;
+
+use propagation::wire::{Opener, Sealer};
+use propagation::{Action, Config, Fact, Member, Message, NodeId, StopReason, Subject, Time};
+
+use crate::{MS, config};
+
+const JOB: u64 = 1;
+const KEY: [u8; 32] = [3; 32];
+
+pub struct Network {
+    pub now: Time,
+    pub nodes: Vec<Node>,
+    /// Microseconds that a datagram takes. A wide range reorders.
+    pub delay: RangeInclusive<u64>,
+    /// Of 1000 datagrams so many get lost.
+    pub loss: u64,
+    /// Of 1000 datagrams so many come twice.
+    pub duplication: u64,
+    /// Datagrams sent so far, by kind of message.
+    pub sent: BTreeMap<&'static str, usize>,
+    /// Nodes on different sides do not reach each other.
+    side: Vec<u8>,
+    random: u64,
+    in_flight: BinaryHeap<Reverse<Datagram>>,
+    count: u64,
+}
+
+/// Ordered by arrival, then by the order of sending.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Datagram {
+    arrival: Time,
+    number: u64,
+    from: NodeId,
+    to: NodeId,
+    bytes: Vec<u8>,
+}
+
+pub struct Node {
+    pub member: Member,
+    pub alive: bool,
+    pub facts: Vec<Fact>,
+    pub stop: Option<(Time, StopReason)>,
+    paused_until: Time,
+    inbox: Vec<Vec<u8>>,
+    sealer: Sealer,
+    opener: Opener,
+}
+
+impl Node {
+    fn new(config: Config, dead: &[NodeId], now: Time) -> Node {
+        Node {
+            sealer: Sealer::new(JOB, KEY, config.me, config.incarnation),
+            opener: Opener::new(JOB, KEY),
+            member: Member::new(config, dead.iter().copied(), now),
+            alive: true,
+            facts: vec![],
+            stop: None,
+            paused_until: Time::ZERO,
+            inbox: vec![],
+        }
+    }
+
+    pub fn dead(&self) -> Vec<NodeId> {
+        self.member.dead().map(|death| death.node).collect()
+    }
+
+    /// When it has to run next, however late.
+    fn wakes(&self) -> Time {
+        let inbox = if self.inbox.is_empty() { Time::MAX } else { Time::ZERO };
+        let due = self.member.next_deadline().min(inbox);
+        if self.alive { due.max(self.paused_until) } else { Time::MAX }
+    }
+}
+
+impl Network {
+    /// A fault-free network whose datagrams take up to 2 ms.
+    pub fn new(universe: u32, arbiter: Option<NodeId>, seed: u64) -> Network {
+        let node = |me| Node::new(config(me, universe, arbiter), &[], Time::ZERO);
+        Network {
+            now: Time::ZERO,
+            nodes: (0..universe).map(node).collect(),
+            delay: 50..=2000,
+            loss: 0,
+            duplication: 0,
+            sent: BTreeMap::new(),
+            side: vec![0; universe as usize],
+            random: seed,
+            in_flight: BinaryHeap::new(),
+            count: 0,
+        }
+    }
+
+    /// Lets so many milliseconds pass.
+    pub fn run(&mut self, milliseconds: u32) {
+        let end = self.now + milliseconds * MS;
+        loop {
+            let arrival = self.in_flight.peek().map_or(Time::MAX, |Reverse(next)| next.arrival);
+            let wake = self.nodes.iter().map(Node::wakes).min().unwrap_or(Time::MAX);
+            let next = arrival.min(wake);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            assert!(next >= self.now || wake < self.now, "time goes back");
+            self.now = next.max(self.now);
+            match self.in_flight.pop() {
+                Some(Reverse(datagram)) if datagram.arrival <= self.now => self.arrive(datagram),
+                datagram => {
+                    self.in_flight.extend(datagram);
+                    self.wake_due();
+                }
+            }
+        }
+    }
+
+    pub fn kill(&mut self, node: NodeId) {
+        self.nodes[node as usize].alive = false;
+    }
+
+    /// The process does not run for so many milliseconds; what is sent to it waits.
+    pub fn pause(&mut self, node: NodeId, milliseconds: u32) {
+        self.nodes[node as usize].paused_until = self.now + milliseconds * MS;
+    }
+
+    /// The process is replaced by a new one that knows the dead the old one knew. Facts are kept.
+    pub fn restart(&mut self, node: NodeId) {
+        let old = &mut self.nodes[node as usize];
+        let config = old.member.config().clone();
+        let config = Config { incarnation: config.incarnation + 1, ..config };
+        let facts = std::mem::take(&mut old.facts);
+        *old = Node { facts, ..Node::new(config, &old.dead(), self.now) };
+    }
+
+    /// From now on only nodes on the same side reach each other; nothing under way gets across.
+    pub fn split(&mut self, side: impl Fn(NodeId) -> bool) {
+        self.side = (0..).map(|node| u8::from(side(node))).take(self.nodes.len()).collect();
+    }
+
+    pub fn heal(&mut self) {
+        self.side.fill(0);
+    }
+
+    /// Calls one of a member's own inputs.
+    pub fn call(&mut self, node: NodeId, input: impl FnOnce(&mut Member, Time, &mut Vec<Action>)) {
+        let mut out = vec![];
+        input(&mut self.nodes[node as usize].member, self.now, &mut out);
+        self.carry_out(node, out);
+    }
+
+    /// The nodes that neither died nor stopped.
+    pub fn survivors(&self) -> Vec<NodeId> {
+        let survives = |node: &NodeId| {
+            let node = &self.nodes[*node as usize];
+            node.alive && node.stop.is_none()
+        };
+        (0..self.nodes.len() as u32).filter(survives).collect()
+    }
+
+    /// Checks that all survivors hold exactly these nodes dead, heard of each exactly once, and form one ring.
+    pub fn assert_settled(&self, dead: &[NodeId]) {
+        let survivors = self.survivors();
+        for (place, &node) in survivors.iter().enumerate() {
+            let Node { member, facts, .. } = &self.nodes[node as usize];
+            assert_eq!(self.nodes[node as usize].dead(), dead, "node {node}");
+            let mut delivered: Vec<_> = facts.iter().filter_map(dead_node).collect();
+            delivered.sort_unstable();
+            assert_eq!(delivered, dead, "node {node}");
+            if survivors.len() > 1 {
+                let next = survivors[(place + 1) % survivors.len()];
+                assert_eq!(member.observer(), Some(next), "node {node}");
+                assert_eq!(self.nodes[next as usize].member.emitter(), Some(node));
+            }
+        }
+    }
+
+    fn wake_due(&mut self) {
+        for me in 0..self.nodes.len() {
+            let node = &mut self.nodes[me];
+            if node.wakes() > self.now {
+                continue;
+            }
+            let mut out = vec![];
+            for bytes in std::mem::take(&mut node.inbox) {
+                if let Ok((from, message)) = node.opener.open(&bytes) {
+                    node.member.handle(self.now, from, message, &mut out);
+                }
+            }
+            if node.member.next_deadline() <= self.now {
+                node.member.tick(self.now, &mut out);
+                assert!(node.member.next_deadline() > self.now, "a deadline that does not go away");
+            }
+            self.carry_out(me as NodeId, out);
+        }
+    }
+
+    fn arrive(&mut self, datagram: Datagram) {
+        let reachable = self.side[datagram.from as usize] == self.side[datagram.to as usize];
+        let node = &mut self.nodes[datagram.to as usize];
+        if reachable && node.alive {
+            node.inbox.push(datagram.bytes);
+            self.wake_due();
+        }
+    }
+
+    fn carry_out(&mut self, me: NodeId, out: Vec<Action>) {
+        for action in out {
+            match action {
+                Action::Send { to, message } => self.send(me, to, &message),
+                Action::Deliver(fact) => self.nodes[me as usize].facts.push(fact),
+                Action::Stop(reason) => {
+                    let stop = self.nodes[me as usize].stop.replace((self.now, reason));
+                    assert_eq!(stop, None, "node {me} stops twice");
+                }
+                Action::NodeReady(_) => {}
+            }
+        }
+    }
+
+    fn send(&mut self, from: NodeId, to: NodeId, message: &Message) {
+        assert_ne!(from, to);
+        *self.sent.entry(kind(message)).or_default() += 1;
+        let mut bytes = vec![];
+        self.nodes[from as usize].sealer.seal(message, &mut bytes);
+        let copies = if self.chance(self.duplication) { 2 } else { 1 };
+        for _ in 0..copies {
+            if self.chance(self.loss) || self.side[from as usize] != self.side[to as usize] {
+                continue;
+            }
+            let (shortest, longest) = (*self.delay.start(), *self.delay.end());
+            let delay = shortest + self.random() % (longest - shortest + 1);
+            let arrival = self.now + Time::from_micros(delay);
+            self.count += 1;
+            let (number, bytes) = (self.count, bytes.clone());
+            self.in_flight.push(Reverse(Datagram { arrival, number, from, to, bytes }));
+        }
+    }
+
+    fn chance(&mut self, per_mille: u64) -> bool {
+        self.random() % 1000 < per_mille
+    }
+
+    /// SplitMix64.
+    pub fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+fn kind(message: &Message) -> &'static str {
+    match message {
+        Message::Heartbeat { .. } => "heartbeat",
+        Message::Notice(_) => "notice",
+        Message::Ack { .. } => "ack",
+        _ => "other",
+    }
+}
+
+fn dead_node(fact: &Fact) -> Option<NodeId> {
+    match fact.subject {
+        Subject::Node { node, .. } => Some(node),
+        _ => None,
+    }
+}

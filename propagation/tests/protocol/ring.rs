@@ -1,0 +1,202 @@
+//! Heartbeats, suspicion and closing the gap (T1 to T4 of the paper), mostly without an arbiter.
+
+use propagation::{Action, Config, Fact, Member, Message, NodeReason, Subject, Time};
+
+use crate::solo::{Solo, obituary};
+use crate::{MS, config};
+
+fn silent(node: u32, source: u32, suspector: Option<u32>) -> Action {
+    let subject = Subject::Node { node, reason: NodeReason::Silent };
+    Action::Deliver(Fact { subject, source, suspector })
+}
+
+#[test]
+fn one_heartbeat_per_period_goes_to_the_successor() {
+    let mut solo = Solo::new(7, 8, None);
+    solo.run(35);
+    let beat = |count| Action::Send { to: 0, message: Message::Heartbeat { count } };
+    assert_eq!(solo.out, [beat(2), beat(3), beat(4)]);
+    assert_eq!((solo.member.emitter(), solo.member.observer()), (Some(6), Some(0)));
+}
+
+#[test]
+fn heartbeats_keep_step_when_a_tick_is_a_little_late_but_never_come_in_bursts() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.pause(13).call(Member::tick);
+    assert_eq!(solo.member.next_deadline(), 20 * MS);
+    solo.skip().pause(57).call(Member::tick);
+    assert_eq!(solo.out.len(), 1);
+    assert_eq!(solo.member.next_deadline(), 67 * MS);
+}
+
+#[test]
+fn an_emitter_that_never_reports_is_suspected_after_a_timeout_and_a_period() {
+    let mut solo = Solo::new(2, 8, None);
+    assert_eq!(solo.run(109).asked(), []);
+    assert!(solo.run(110).facts().len() == 1);
+}
+
+#[test]
+fn a_heartbeat_of_the_emitter_buys_one_timeout() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.run(50).heartbeat(1);
+    assert_eq!(solo.member.last_heartbeat(), Some(50 * MS));
+    assert_eq!(solo.run(149).asked(), []);
+    assert_eq!(solo.run(150).facts().len(), 1);
+}
+
+#[test]
+fn heartbeats_of_others_count_for_nothing() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.run(100).heartbeat(0).heartbeat(3).heartbeat(99).heartbeat(2);
+    assert_eq!(solo.member.last_heartbeat(), None);
+    assert_eq!(solo.run(110).facts().len(), 1);
+}
+
+#[test]
+fn a_suspicion_without_arbiter_kills_reconnects_and_is_broadcast() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.run(110);
+    let asked = solo.asked();
+    assert_eq!(asked[0], silent(1, 2, Some(2)));
+    assert_eq!(asked[1], Action::Send { to: 0, message: Message::NewObserver });
+    // Seven are left: 2 3 4 5 6 7 0, so k = 2 and the jumps are 2 and 1.
+    let targets = asked[2..].iter().map(|action| match action {
+        Action::Send { to, message: Message::Notice(notice) } => {
+            assert_eq!((notice.source, notice.suspector, &notice.dead[..]), (2, Some(2), &[1][..]));
+            *to
+        }
+        other => panic!("unexpected {other:?}"),
+    });
+    assert_eq!(targets.collect::<Vec<_>>(), [4, 7, 3, 0]);
+    assert_eq!((solo.member.emitter(), solo.member.observer()), (Some(0), Some(3)));
+    let death = solo.member.dead().next().unwrap();
+    assert_eq!((death.node, death.at, death.announcer), (1, 110 * MS, 2));
+}
+
+#[test]
+fn a_new_emitter_gets_two_timeouts_to_report() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.run(110).skip().run(309);
+    assert_eq!(solo.facts(), []);
+    assert_eq!(solo.run(310).asked()[0], silent(0, 2, Some(2)));
+}
+
+#[test]
+fn the_new_emitter_is_asked_until_it_reports() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.run(122);
+    let asks = |solo: &mut Solo| {
+        let sent = solo.sent();
+        sent.iter().filter(|sent| **sent == (0, Message::NewObserver)).count()
+    };
+    assert_eq!(asks(&mut solo), 3);
+    solo.heartbeat(0).run(150);
+    assert_eq!(asks(&mut solo), 0);
+}
+
+#[test]
+fn a_new_observer_gets_a_heartbeat_at_once() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.run(4).hears(5, Message::NewObserver);
+    assert_eq!(solo.out, [Action::Send { to: 5, message: Message::Heartbeat { count: 2 } }]);
+    assert_eq!(solo.member.observer(), Some(5));
+    assert_eq!(solo.member.next_deadline(), 14 * MS);
+}
+
+#[test]
+fn a_dead_observer_is_replaced_at_once() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.run(4).hears(5, obituary(7, 0, 3, &[3, 4]));
+    assert_eq!(solo.member.observer(), Some(5));
+    let heartbeat = Message::Heartbeat { count: 2 };
+    assert!(solo.out.contains(&Action::Send { to: 5, message: heartbeat }));
+}
+
+#[test]
+fn a_dead_observer_that_was_replaced_changes_nothing() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.hears(4, Message::NewObserver).skip().hears(5, obituary(4, 0, 3, &[3]));
+    assert_eq!(solo.member.observer(), Some(4));
+    let beats = |action: &Action| matches!(action, Action::Send { message: Message::Heartbeat { .. }, .. });
+    assert!(!solo.out.iter().any(beats));
+}
+
+#[test]
+fn an_emitter_found_dead_by_somebody_else_is_replaced_as_if_suspected() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.run(30).heartbeat(1).hears(5, obituary(7, 0, 1, &[0, 1]));
+    let sent = solo.sent();
+    let asked: Vec<_> = sent.iter().filter(|(_, message)| *message == Message::NewObserver).collect();
+    // Straight to a live one, past the other dead.
+    assert_eq!(asked, [&(7, Message::NewObserver)]);
+    assert_eq!((solo.member.emitter(), solo.member.last_heartbeat()), (Some(7), None));
+    assert_eq!(solo.run(229).facts(), []);
+    assert_eq!(solo.run(230).facts().len(), 1);
+}
+
+#[test]
+fn a_paused_process_blames_itself() {
+    let mut solo = Solo::new(2, 8, None);
+    // It asked for 10 ms; up to 60 ms it is merely slow.
+    solo.pause(1000).call(Member::tick);
+    assert_eq!(solo.facts(), []);
+    assert_eq!(solo.run(1099).facts(), []);
+    assert_eq!(solo.run(1100).facts().len(), 1);
+}
+
+#[test]
+fn a_paused_process_blames_itself_even_if_a_message_comes_before_the_tick() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.pause(1000).hears(5, Message::NewObserver).call(Member::tick);
+    assert_eq!(solo.facts(), []);
+}
+
+#[test]
+fn a_paused_process_blames_itself_even_if_it_declares_a_death_before_the_tick() {
+    let mut solo = Solo::new(2, 8, None);
+    solo.pause(1000).call(|member, now, out| {
+        member.declare(now, 3, NodeReason::ConnectionLost, out);
+        member.tick(now, out);
+    });
+    assert_eq!(solo.facts().len(), 1);
+}
+
+#[test]
+fn a_slow_process_still_suspects() {
+    let mut solo = Solo::new(2, 8, None);
+    // It asked for 110 ms at the latest and comes within half a timeout.
+    solo.run(105).pause(159).call(Member::tick);
+    assert_eq!(solo.facts().len(), 1);
+}
+
+#[test]
+fn the_last_survivor_rests() {
+    let mut solo = Solo::new(1, 2, None);
+    solo.run(110);
+    assert_eq!((solo.member.emitter(), solo.member.observer()), (None, None));
+    assert_eq!(solo.member.next_deadline(), Time::MAX);
+    assert!(!solo.member.is_stopped());
+    assert_eq!(Solo::new(0, 1, Some(0)).member.next_deadline(), Time::MAX);
+}
+
+#[test]
+fn a_restarted_member_joins_where_its_ring_is_now() {
+    let config = Config { incarnation: 1, ..config(4, 8, Some(0)) };
+    let mut member = Member::new(config, [3, 5, 4, 0, 99], 50 * MS);
+    assert_eq!((member.emitter(), member.observer()), (Some(2), Some(6)));
+    assert_eq!(member.dead().map(|death| death.node).collect::<Vec<_>>(), [3, 5]);
+    let mut out = vec![];
+    member.tick(50 * MS, &mut out);
+    let heartbeat = Message::Heartbeat { count: 1 };
+    assert_eq!(
+        out,
+        [Action::Send { to: 6, message: heartbeat }, Action::Send { to: 2, message: Message::NewObserver },]
+    );
+}
+
+#[test]
+#[should_panic(expected = "must be longer than the heartbeat period")]
+fn invalid_settings_are_refused() {
+    Member::new(Config::new(0, 2, MS, MS), [], Time::ZERO);
+}

@@ -1,0 +1,222 @@
+//! Envelopes: what goes in comes out, and nothing else does.
+
+use std::ops::Range;
+
+use proptest::collection::{btree_set, vec};
+use proptest::prelude::*;
+
+use propagation::wire::{MAX_LEN, Opener, Rejected, Sealer};
+use propagation::{EndReason, Message, NodeReason, Notice, RankReason, Subject};
+
+use crate::check;
+
+const JOB: u64 = 0x0123_4567_89ab_cdef;
+const KEY: [u8; 32] = [7; 32];
+
+fn seal(message: &Message) -> Vec<u8> {
+    let mut envelope = vec![];
+    Sealer::new(JOB, KEY, 5, 2).seal(message, &mut envelope);
+    envelope
+}
+
+fn open(envelope: &[u8]) -> Result<(u32, Message), Rejected> {
+    Opener::new(JOB, KEY).open(envelope)
+}
+
+/// One that has a bit of everything.
+fn example() -> Message {
+    let subject = Subject::Rank { rank: 300, node: 4, reason: RankReason::Signaled { signal: 9 } };
+    let (suspector, dead) = (Some(3), vec![1, 2, 700]);
+    Message::Notice(Notice { source: 4, incarnation: 1, seq: 77, subject, suspector, dead })
+}
+
+/// The envelope of `example` with one byte changed and the MAC made anew.
+fn resealed(offset: usize, value: u8) -> Vec<u8> {
+    let mut envelope = seal(&example());
+    envelope[offset] = value;
+    let signed = envelope.len() - 16;
+    let mac = blake3::keyed_hash(&KEY, &envelope[..signed]);
+    envelope[signed..].copy_from_slice(&mac.as_bytes()[..16]);
+    envelope
+}
+
+#[test]
+fn the_layout_is_the_documented_one() {
+    let envelope = seal(&Message::Heartbeat { count: 300 });
+    let mut expected = b"RW\x01\x00".to_vec();
+    expected.extend([0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01]);
+    expected.extend([5, 0, 0, 0, 2, 0, 0, 0]);
+    expected.extend([0; 8]);
+    expected.extend([0, 0xac, 0x02]);
+    let mac = blake3::keyed_hash(&KEY, &expected);
+    expected.extend(&mac.as_bytes()[..16]);
+    assert_eq!(envelope, expected);
+    assert_eq!(seal(&Message::ReadyAck)[28], 9);
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    let envelope = seal(&example());
+    for len in 0..envelope.len() {
+        assert!(open(&envelope[..len]).is_err(), "{len}");
+    }
+    assert_eq!(open(&envelope[..43]), Err(Rejected::Truncated));
+    assert_eq!(open(&envelope[..44]), Err(Rejected::Forged));
+}
+
+#[test]
+fn every_flipped_bit_is_refused() {
+    let mut envelope = seal(&example());
+    for bit in 0..envelope.len() * 8 {
+        envelope[bit / 8] ^= 1 << (bit % 8);
+        assert!(open(&envelope).is_err(), "bit {bit}");
+        envelope[bit / 8] ^= 1 << (bit % 8);
+    }
+    assert_eq!(open(&envelope), Ok((5, example())));
+}
+
+#[test]
+fn each_refusal_has_its_reason() {
+    let envelope = seal(&example());
+    assert_eq!(open(&vec![0; MAX_LEN + 1]), Err(Rejected::Oversized));
+    assert_eq!(open(&resealed(0, b'X')), Err(Rejected::NotOurs));
+    assert_eq!(open(&resealed(2, 9)), Err(Rejected::Version(9)));
+    assert_eq!(open(&resealed(3, 1)), Err(Rejected::Malformed));
+    assert_eq!(open(&resealed(28, 99)), Err(Rejected::Malformed));
+    // A shorter message in the place of the longer one leaves bytes over.
+    assert_eq!(open(&resealed(28, 5)), Err(Rejected::Malformed));
+    assert_eq!(Opener::new(JOB + 1, KEY).open(&envelope), Err(Rejected::Job));
+    assert_eq!(Opener::new(JOB, [8; 32]).open(&envelope), Err(Rejected::Forged));
+}
+
+#[test]
+fn a_repetition_is_refused_but_overtaking_is_not() {
+    let mut sealer = Sealer::new(JOB, KEY, 5, 0);
+    let mut envelopes: Vec<_> = (0..1984)
+        .map(|count| {
+            let mut envelope = vec![];
+            sealer.seal(&Message::Heartbeat { count }, &mut envelope);
+            envelope
+        })
+        .collect();
+    envelopes.reverse();
+    let mut opener = Opener::new(JOB, KEY);
+    assert!(envelopes.iter().all(|envelope| opener.open(envelope).is_ok()));
+    assert!(envelopes.iter().all(|envelope| opener.open(envelope) == Err(Rejected::Replayed)));
+}
+
+#[test]
+fn a_new_life_of_a_sender_replaces_the_old_one_and_nobody_else() {
+    let sealed = |me, incarnation| {
+        let mut envelope = vec![];
+        Sealer::new(JOB, KEY, me, incarnation).seal(&Message::Probe, &mut envelope);
+        envelope
+    };
+    let mut opener = Opener::new(JOB, KEY);
+    assert!(opener.open(&sealed(5, 1)).is_ok());
+    assert!(opener.open(&sealed(6, 0)).is_ok());
+    assert!(opener.open(&sealed(5, 2)).is_ok());
+    assert_eq!(opener.open(&sealed(5, 1)), Err(Rejected::Replayed));
+}
+
+#[test]
+fn forgeries_do_not_use_up_counters() {
+    let envelope = seal(&example());
+    let mut forged = envelope.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    let mut opener = Opener::new(JOB, KEY);
+    assert_eq!(opener.open(&forged), Err(Rejected::Forged));
+    assert!(opener.open(&envelope).is_ok());
+}
+
+#[test]
+fn sealing_needs_no_memory_when_there_is_room() {
+    let mut buffer = Vec::with_capacity(512);
+    let before = buffer.as_ptr();
+    let mut sealer = Sealer::new(JOB, KEY, 5, 0);
+    for _ in 0..3 {
+        sealer.seal(&example(), &mut buffer);
+    }
+    assert_eq!((buffer.as_ptr(), buffer.capacity()), (before, 512));
+}
+
+#[test]
+fn the_end_of_a_very_large_job_fits() {
+    let subject = Subject::End { reason: EndReason::NoSurvivor };
+    let dead = (1..50_000).map(|node| node * 5).collect();
+    let source = 0;
+    let notice = Notice { source, incarnation: 0, seq: 0, subject, suspector: None, dead };
+    let message = Message::Notice(notice);
+    assert_eq!(open(&seal(&message)), Ok((5, message)));
+}
+
+fn any_subject(nodes: Range<u32>) -> impl Strategy<Value = Subject> {
+    let node_reason =
+        prop_oneof![Just(NodeReason::Silent), Just(NodeReason::Resigned), Just(NodeReason::ConnectionLost)];
+    let rank_reason = prop_oneof![
+        any::<i32>().prop_map(|status| RankReason::Exited { status }),
+        any::<i32>().prop_map(|signal| RankReason::Signaled { signal }),
+        Just(RankReason::Stopped),
+        Just(RankReason::Reported)
+    ];
+    prop_oneof![
+        (nodes.clone(), node_reason).prop_map(|(node, reason)| Subject::Node { node, reason }),
+        (nodes.clone(), nodes, rank_reason).prop_map(|(rank, node, reason)| Subject::Rank { rank, node, reason }),
+        Just(Subject::End { reason: EndReason::Finished }),
+        Just(Subject::Doubt)
+    ]
+}
+
+/// Any message whatever, about these nodes.
+pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
+    let id = (nodes.clone(), any::<u32>(), any::<u64>());
+    let dead = btree_set(nodes.clone(), 0..20).prop_map(|set| set.into_iter().collect());
+    let suspector = proptest::option::of(nodes.clone());
+    let notice = (id.clone(), any_subject(nodes.clone()), suspector, dead).prop_map(
+        |((source, incarnation, seq), subject, suspector, dead)| {
+            Message::Notice(Notice { source, incarnation, seq, subject, suspector, dead })
+        },
+    );
+    prop_oneof![
+        any::<u64>().prop_map(|count| Message::Heartbeat { count }),
+        Just(Message::NewObserver),
+        nodes.prop_map(|node| Message::Suspect { node }),
+        notice,
+        id.prop_map(|(source, incarnation, seq)| Message::Ack { source, incarnation, seq }),
+        Just(Message::Probe),
+        Just(Message::ProbeReply),
+        Just(Message::Verdict),
+        Just(Message::Ready),
+        Just(Message::ReadyAck),
+        any::<(u32, u16)>().prop_map(|(node, port_hint)| Message::Hello { node, port_hint }),
+        (any::<(u16, u16)>(), vec(any::<std::net::SocketAddr>(), 0..9))
+            .prop_map(|((part, parts), addresses)| Message::Roster { part, parts, addresses: plain(addresses) }),
+    ]
+}
+
+/// Flow labels and scopes of IPv6 have no meaning on another host and are not sent.
+fn plain(addresses: Vec<std::net::SocketAddr>) -> Vec<std::net::SocketAddr> {
+    addresses.into_iter().map(|address| (address.ip(), address.port()).into()).collect()
+}
+
+#[test]
+fn every_message_comes_out_as_it_went_in() {
+    check(300, any_message(0..u32::MAX), |message| assert_eq!(open(&seal(&message)), Ok((5, message))));
+}
+
+#[test]
+fn any_bytes_are_taken_without_a_panic() {
+    check(300, vec(any::<u8>(), 0..200), |bytes| assert!(open(&bytes).is_err()));
+}
+
+#[test]
+fn any_body_is_taken_without_a_panic() {
+    check(1000, vec(any::<u8>(), 0..64), |body| {
+        let mut envelope = seal(&Message::Probe);
+        envelope.truncate(28);
+        envelope.extend(&body);
+        let mac = blake3::keyed_hash(&KEY, &envelope);
+        envelope.extend(&mac.as_bytes()[..16]);
+        assert!(matches!(open(&envelope), Ok(_) | Err(Rejected::Malformed)));
+    });
+}

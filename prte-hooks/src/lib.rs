@@ -1,0 +1,96 @@
+//! What prterun must believe when a runtime daemon is lost: its ranks are dead, and no more than that.
+//!
+//! One interface, [`Runtime`], with an implementation for each generation of PRRTE. All of PRRTE is found at run time,
+//! so the plugin loads where PRRTE is absent and refuses releases it does not know.
+
+mod prte3;
+mod symbols;
+
+use std::ffi::{CStr, c_int};
+
+/// A process error that PRRTE is about to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessError {
+    /// The connection to a runtime daemon broke, or the daemon ended.
+    DaemonLost,
+    /// A rank ended by itself with a status other than zero.
+    NonZeroExit,
+    /// A rank ended in any other abnormal way.
+    Abnormal,
+    /// Nothing that says that a process has ended.
+    Other,
+}
+
+/// The runtime that this process, prterun, is made of.
+pub trait Runtime: Send + Sync {
+    /// Number of runtime daemons, this one included.
+    fn daemons(&self) -> u32;
+    /// Daemon that hosts a rank, or `None` if there is no such rank.
+    fn daemon_of(&self, nspace: &CStr, rank: u32) -> Option<u32>;
+    /// Has the errors of processes shown to `rw_plugin_proc_error` before PRRTE acts on them. Only while PRRTE's own
+    /// thread waits for this one.
+    fn watch_errors(&self) -> bool;
+    /// What kind of error a state is.
+    fn classify(&self, state: u32) -> ProcessError;
+    /// Whether the daemons have been told to end.
+    fn ending(&self) -> bool;
+    /// The daemon is gone: nothing is routed to it or awaited from it any more. Only in PRRTE's own thread.
+    fn forget_daemon(&self, daemon: u32);
+    /// Tells PRRTE that the connection to a daemon broke; comes back through `rw_plugin_proc_error`. Any thread.
+    fn report_daemon_lost(&self, nspace: &CStr, daemon: u32);
+    /// Tells PRRTE that a rank has ended without a word. Any thread.
+    fn report_rank_lost(&self, nspace: &CStr, rank: u32);
+    /// Exit status that prterun will return.
+    fn exit_status(&self) -> c_int;
+    /// Replaces that exit status.
+    fn set_exit_status(&self, status: c_int);
+    /// Ends the job: every daemon kills its ranks and exits, and prterun returns `status`. Any thread.
+    fn end_job(&self, status: c_int);
+}
+
+/// Why there is no runtime to work with.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Unsupported {
+    /// The process is not made of PRRTE.
+    #[error("the runtime is not PRRTE")]
+    NotPrrte,
+    /// A release that nobody has checked.
+    #[error("ringwatch knows PRRTE 3.0, this is {0}")]
+    Release(String),
+    /// A function or variable is missing.
+    #[error("this PRRTE lacks {0}")]
+    Missing(&'static str),
+}
+
+/// The runtime of this process.
+///
+/// # Errors
+/// If it is none that ringwatch can serve.
+pub fn find() -> Result<Box<dyn Runtime>, Unsupported> {
+    let release = symbols::text(c"prte_version_string").ok_or(Unsupported::NotPrrte)?;
+    match generation(&release) {
+        Some((3, 0)) => Ok(Box::new(prte3::Prte3::find()?)),
+        _ => Err(Unsupported::Release(release)),
+    }
+}
+
+/// Major and minor number in a version such as `3.0.8` or `PRRTE v3.0.8`.
+fn generation(release: &str) -> Option<(u32, u32)> {
+    let start = release.find(|c: char| c.is_ascii_digit())?;
+    let mut numbers = release[start..].split('.');
+    let major = numbers.next()?.parse().ok()?;
+    let minor = numbers.next()?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+    Some((major, minor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_recognised_with_and_without_a_prefix() {
+        assert_eq!(generation("3.0.8"), Some((3, 0)));
+        assert_eq!(generation("PRRTE v5.0.0rc1"), Some((5, 0)));
+        assert_eq!(generation("unknown"), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! PRRTE 3.0, the runtime of Open MPI 5.0.
+//!
+//! Its own answer to a lost daemon is to end everything with exit status 0 (`errmgr_dvm.c`). Here the daemon's ranks
+//! are reported as ended, the daemon is taken out of the routing tree, and the rest goes on.
+
+use std::ffi::{CStr, c_int, c_void};
+
+use c_shims::prte;
+
+use crate::{ProcessError, Runtime, Unsupported, symbols};
+
+/// States of `plm_types.h`, the same in every 3.0 release.
+mod state {
+    pub const ABORTED: u32 = 52;
+    pub const FAILED_TO_START: u32 = 53;
+    pub const ABORTED_BY_SIGNAL: u32 = 54;
+    pub const TERM_WITHOUT_SYNC: u32 = 55;
+    pub const COMM_FAILED: u32 = 56;
+    pub const CALLED_ABORT: u32 = 58;
+    pub const HEARTBEAT_FAILED: u32 = 59;
+    pub const TERM_NON_ZERO: u32 = 62;
+    pub const UNABLE_TO_SEND: u32 = 64;
+    pub const NO_PATH: u32 = 66;
+    pub const FAILED_TO_CONNECT: u32 = 67;
+    /// `PRTE_JOB_STATE_FORCED_EXIT`
+    pub const JOB_FORCED_EXIT: c_int = 64;
+    use std::ffi::c_int;
+}
+
+/// `PMIX_RANK_INVALID` as a signed integer.
+const INVALID: c_int = -1;
+
+/// The addresses of what is used of libprrte.
+pub struct Prte3 {
+    proc_states: *mut c_void,
+    process_info: *const c_void,
+    daemon_of: *mut c_void,
+    activate_proc: *mut c_void,
+    activate_job: unsafe extern "C" fn(*mut c_void, c_int),
+    route_lost: unsafe extern "C" fn(u32) -> c_int,
+    term_ordered: *const bool,
+    abnormal_term: *const bool,
+    finalizing: *const bool,
+    exit_status: *mut c_int,
+}
+
+// SAFETY: addresses of functions and globals; the trait's documentation says which thread may use which.
+unsafe impl Send for Prte3 {}
+// SAFETY: as above.
+unsafe impl Sync for Prte3 {}
+
+impl Prte3 {
+    /// Looks everything up.
+    pub fn find() -> Result<Self, Unsupported> {
+        let need = |name: &'static CStr| {
+            symbols::address(name).ok_or(Unsupported::Missing(name.to_str().unwrap_or("a function")))
+        };
+        // SAFETY: the signatures of PRRTE 3.0's headers.
+        unsafe {
+            Ok(Self {
+                proc_states: need(c"prte_proc_states")?,
+                process_info: need(c"prte_process_info")?,
+                daemon_of: need(c"prte_get_proc_daemon_vpid")?,
+                activate_proc: need(c"prte_state_base_activate_proc_state")?,
+                activate_job: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, c_int)>(need(
+                    c"prte_state_base_activate_job_state",
+                )?),
+                route_lost: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(u32) -> c_int>(need(
+                    c"prte_rml_route_lost",
+                )?),
+                term_ordered: need(c"prte_prteds_term_ordered")?.cast(),
+                abnormal_term: need(c"prte_abnormal_term_ordered")?.cast(),
+                finalizing: need(c"prte_finalizing")?.cast(),
+                exit_status: need(c"prte_exit_status")?.cast(),
+            })
+        }
+    }
+}
+
+impl Runtime for Prte3 {
+    fn daemons(&self) -> u32 {
+        // SAFETY: the address of libprrte's own variable, read while PRRTE's thread waits.
+        unsafe { prte::rw_prte3_num_daemons(self.process_info) }
+    }
+
+    fn daemon_of(&self, nspace: &CStr, rank: u32) -> Option<u32> {
+        // SAFETY: the function's own address.
+        let daemon = unsafe { prte::rw_prte_daemon_of(self.daemon_of, nspace.as_ptr(), rank) };
+        if daemon == INVALID { None } else { u32::try_from(daemon).ok() }
+    }
+
+    fn watch_errors(&self) -> bool {
+        // SAFETY: PRRTE's thread waits for the caller, so nobody walks the list.
+        unsafe { prte::rw_prte3_wrap(self.proc_states) }
+    }
+
+    fn classify(&self, state: u32) -> ProcessError {
+        match state {
+            state::COMM_FAILED
+            | state::HEARTBEAT_FAILED
+            | state::UNABLE_TO_SEND
+            | state::NO_PATH
+            | state::FAILED_TO_CONNECT
+            | state::FAILED_TO_START => ProcessError::DaemonLost,
+            state::TERM_NON_ZERO => ProcessError::NonZeroExit,
+            state::ABORTED | state::ABORTED_BY_SIGNAL | state::TERM_WITHOUT_SYNC | state::CALLED_ABORT => {
+                ProcessError::Abnormal
+            }
+            _ => ProcessError::Other,
+        }
+    }
+
+    fn ending(&self) -> bool {
+        // SAFETY: libprrte's own flags, one byte each, which only go from false to true.
+        unsafe { *self.term_ordered || *self.abnormal_term || *self.finalizing }
+    }
+
+    fn forget_daemon(&self, daemon: u32) {
+        // SAFETY: in PRRTE's thread, which owns the tree.
+        unsafe { (self.route_lost)(daemon) };
+    }
+
+    fn report_daemon_lost(&self, nspace: &CStr, daemon: u32) {
+        // SAFETY: only queues an event, which PRRTE itself does from several threads.
+        unsafe { prte::rw_prte_activate(self.activate_proc, nspace.as_ptr(), daemon, state::COMM_FAILED) }
+    }
+
+    fn report_rank_lost(&self, nspace: &CStr, rank: u32) {
+        // SAFETY: as above.
+        unsafe { prte::rw_prte_activate(self.activate_proc, nspace.as_ptr(), rank, state::TERM_WITHOUT_SYNC) }
+    }
+
+    fn exit_status(&self) -> c_int {
+        // SAFETY: libprrte's own variable.
+        unsafe { *self.exit_status }
+    }
+
+    fn set_exit_status(&self, status: c_int) {
+        // SAFETY: as above; PRRTE changes it only while it is zero.
+        unsafe { *self.exit_status = status }
+    }
+
+    fn end_job(&self, status: c_int) {
+        self.set_exit_status(status);
+        // SAFETY: only queues an event; a null job means the whole virtual machine.
+        unsafe { (self.activate_job)(std::ptr::null_mut(), state::JOB_FORCED_EXIT) }
+    }
+}

@@ -1,0 +1,179 @@
+//! `ringwatch`: shows what the `ringwatchd` processes of this node see.
+
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use rdma_heartbeat::status::{self, Report};
+
+#[derive(Parser)]
+#[command(name = "ringwatch", version, about = "Shows how the nodes of fault-tolerant MPI jobs watch each other")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show the ring of each of your jobs as this node sees it
+    Status {
+        /// Print JSON, one array of reports; times are in microseconds
+        #[arg(long)]
+        json: bool,
+        /// Only this job (its PMIx namespace)
+        #[arg(long, value_name = "NSPACE")]
+        job: Option<String>,
+    },
+    /// Print the version
+    Version,
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Status { json, job } => show_status(json, job.as_deref()),
+        Command::Version => {
+            print(&format!("ringwatch {}\n", env!("CARGO_PKG_VERSION")));
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn show_status(json: bool, job: Option<&str>) -> ExitCode {
+    let names = match status::sockets() {
+        Ok(names) => names,
+        Err(error) => {
+            eprintln!("ringwatch: the list of local sockets cannot be read: {error}.");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut reports = Vec::new();
+    for name in &names {
+        match status::ask(name) {
+            Ok(report) => reports.push(report),
+            Err(error) => eprintln!("ringwatch: no answer from {name}: {error}."),
+        }
+    }
+    reports.retain(|report| job.is_none_or(|job| report.job == job));
+    reports.sort_by(|a, b| (&a.job, a.node).cmp(&(&b.job, b.node)));
+    if reports.is_empty() {
+        let which = job.map_or_else(|| "of yours".into(), |job| format!("of job {job}"));
+        eprintln!("ringwatch: no ringwatchd {which} runs on this node; mpirun starts it for jobs with --with-ft ulfm.");
+        return ExitCode::FAILURE;
+    }
+    if json {
+        print(&(serde_json::to_string_pretty(&reports).expect("a report is plain data") + "\n"));
+    } else {
+        let texts: Vec<_> = reports.iter().map(describe).collect();
+        print(&texts.join("\n"));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Prints, and does not mind that nobody reads to the end.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn describe(report: &Report) -> String {
+    let mut text = String::new();
+    write_report(&mut text, report).expect("writing to memory cannot fail");
+    text
+}
+
+fn write_report(text: &mut String, report: &Report) -> fmt::Result {
+    let Report { job, host, node, universe, stage, version, pid, runtime_pid, incarnation, transport, .. } = report;
+    writeln!(text, "job {job}: node {node} of {universe} ({host}), {stage}")?;
+    let restarts = if *incarnation > 0 { format!(", restarted {incarnation} x") } else { String::new() };
+    writeln!(text, "  ringwatchd {version} pid {pid}{restarts}, runtime daemon pid {runtime_pid}")?;
+    let (period, timeout) = (span(report.period_us), span(report.timeout_us));
+    writeln!(text, "  transport {transport}, period {period}, timeout {timeout}")?;
+    match (report.emitter, report.last_heartbeat_us) {
+        (Some(node), Some(age)) => writeln!(text, "  watches node {node}: last heartbeat {} ago", span(age))?,
+        (Some(node), None) => writeln!(text, "  watches node {node}: no heartbeat yet")?,
+        (None, _) => writeln!(text, "  watches nobody")?,
+    }
+    match report.observer {
+        Some(node) => writeln!(text, "  is watched by node {node}")?,
+        None => writeln!(text, "  is watched by nobody")?,
+    }
+    writeln!(text, "  {}", list("", &report.counters))?;
+    writeln!(text, "  {}", list("refused datagrams: ", &report.rejected))?;
+    write_ranks(text, report)?;
+    write_dead(text, report)
+}
+
+fn write_ranks(text: &mut String, report: &Report) -> fmt::Result {
+    if report.ranks.is_empty() {
+        return writeln!(text, "  no ranks on this node");
+    }
+    writeln!(text, "  {:>8} {:>8}  PHASE", "RANK", "PID")?;
+    for rank in &report.ranks {
+        let dead = if rank.dead { ", dead" } else { "" };
+        writeln!(text, "  {:>8} {:>8}  {}{dead}", rank.rank, rank.pid, rank.phase)?;
+    }
+    Ok(())
+}
+
+fn write_dead(text: &mut String, report: &Report) -> fmt::Result {
+    if report.dead.is_empty() {
+        return writeln!(text, "  nobody is dead");
+    }
+    let titles = ("DEAD", "NODE", "SINCE", "REASON", "SAID BY", "SEEN BY");
+    writeln!(
+        text,
+        "  {:>12} {:>6} {:>10}  {:<20} {:>8} {:>8}",
+        titles.0, titles.1, titles.2, titles.3, titles.4, titles.5
+    )?;
+    let number = |number: Option<u32>| number.map_or_else(|| "-".into(), |number| number.to_string());
+    for dead in &report.dead {
+        let who = dead.rank.map_or_else(|| "the node".into(), |rank| format!("rank {rank}"));
+        let (node, since) = (number(dead.node), span(dead.age_us));
+        let (source, suspector) = (number(dead.source), number(dead.suspector));
+        writeln!(text, "  {who:>12} {node:>6} {since:>10}  {:<20} {source:>8} {suspector:>8}", dead.reason)?;
+    }
+    if report.dead_total > report.dead.len() {
+        writeln!(text, "  and {} more", report.dead_total - report.dead.len())?;
+    }
+    Ok(())
+}
+
+fn list(title: &str, counters: &std::collections::BTreeMap<String, u64>) -> String {
+    let some: Vec<_> =
+        counters.iter().filter(|(_, count)| **count > 0).map(|(name, count)| format!("{name} {count}")).collect();
+    if some.is_empty() { format!("{title}none") } else { format!("{title}{}", some.join(", ")) }
+}
+
+/// A time for people: three digits and a unit.
+fn span(micros: u64) -> String {
+    let time = Duration::from_micros(micros);
+    match time.as_secs() {
+        0 if micros < 1000 => format!("{micros} us"),
+        0 if micros < 10_000 && micros % 1000 != 0 => format!("{:.2} ms", time.as_secs_f64() * 1e3),
+        0 => format!("{} ms", micros / 1000),
+        1..=9 if micros % 1_000_000 != 0 => format!("{:.2} s", time.as_secs_f64()),
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7199 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_fitting_units() {
+        let shown: Vec<_> = [0, 999, 1000, 1500, 55_555, 1_000_000, 1_230_000, 61_000_000, 600_000_000, 7_200_000_000]
+            .map(span)
+            .to_vec();
+        assert_eq!(shown, ["0 us", "999 us", "1 ms", "1.50 ms", "55 ms", "1 s", "1.23 s", "61 s", "10 min", "2 h"]);
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,72 @@
+//! `ringwatchd`: watches one node of one job. Started by the plugin in prterun and prted, never by hand.
+
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::process::ExitCode;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use rdma_heartbeat::control::Control;
+use rdma_heartbeat::launch::{CONTROL_FD, SEGMENT_FD, UDP_FD};
+use rdma_heartbeat::{daemon, setup};
+
+const HELP: &str = "\
+ringwatchd watches one node of one MPI job. mpirun starts it on every node of a
+job that asks for fault tolerance; it takes no arguments and is not for use by
+hand. See 'ringwatch status' for what it sees.
+
+  --help     this text
+  --version  the version";
+
+/// The job is over here, or this daemon has ended it: nothing is left to do.
+const DONE: u8 = 0;
+/// Something failed; another start may work.
+const FAILED: u8 = 1;
+/// It was not started as it must be, and another start will not help.
+const MISUSED: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    ExitCode::from(match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => serve(),
+        ["--help" | "-h"] => {
+            println!("{HELP}");
+            DONE
+        }
+        ["--version" | "-V"] => {
+            println!("ringwatchd {}", env!("CARGO_PKG_VERSION"));
+            DONE
+        }
+        _ => {
+            eprintln!("ringwatchd: takes no arguments but --help and --version");
+            MISUSED
+        }
+    })
+}
+
+fn serve() -> u8 {
+    let control = adopt(CONTROL_FD).and_then(|socket| Control::new(socket).ok());
+    let (Some(control), Some(segment)) = (control, adopt(SEGMENT_FD)) else {
+        eprintln!(
+            "ringwatchd: is started by mpirun on every node of a fault-tolerant job, not by hand; see 'ringwatch status'."
+        );
+        return MISUSED;
+    };
+    // A job on one node has no network.
+    let socket = adopt(UDP_FD);
+    setup::detach(SEGMENT_FD.unsigned_abs() + 1);
+    match daemon::run(control, socket, &segment) {
+        Ok(()) => DONE,
+        Err(error) => {
+            eprintln!("ringwatchd: {error}.");
+            if matches!(error, daemon::Failure::Version | daemon::Failure::Settings(_)) { MISUSED } else { FAILED }
+        }
+    }
+}
+
+/// Takes over a descriptor that the parent left open.
+fn adopt(descriptor: i32) -> Option<OwnedFd> {
+    // SAFETY: only used to ask whether the descriptor is open.
+    let probe = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    fcntl(probe, FcntlArg::F_GETFD).ok()?;
+    // SAFETY: it is open, nothing in this process has opened it, and each is adopted once.
+    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}

@@ -1,0 +1,62 @@
+//! The clocks: monotonic for the protocol, UTC for the log.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::time::{ClockId, clock_gettime};
+use propagation::Time;
+
+/// Time since the node started. It goes on while the process is stopped, and is the same in every process of the node.
+#[must_use]
+pub fn now() -> Time {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("Linux always has a monotonic clock");
+    Duration::new(time.tv_sec().unsigned_abs(), u32::try_from(time.tv_nsec()).unwrap_or(0))
+}
+
+/// A moment in UTC as `2026-01-01T00:00:00.000000Z`.
+#[must_use]
+pub fn utc(moment: SystemTime) -> String {
+    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    let (year, month, day) = date_of(days);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:06}Z",
+        second / 3600,
+        second / 60 % 60,
+        second % 60,
+        since.subsec_micros()
+    )
+}
+
+/// Date of a day counted from 1970-01-01. Counts from a March 1st, so that the leap day ends its year.
+fn date_of(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_right_around_leap_days() {
+        let at = |seconds: u64, micros: u32| utc(UNIX_EPOCH + Duration::new(seconds, micros * 1000));
+        assert_eq!(at(0, 0), "1970-01-01T00:00:00.000000Z");
+        assert_eq!(at(951_782_399, 999_999), "2000-02-28T23:59:59.999999Z");
+        assert_eq!(at(951_782_400, 1), "2000-02-29T00:00:00.000001Z");
+        assert_eq!(at(1_767_225_600, 0), "2026-01-01T00:00:00.000000Z");
+        assert_eq!(at(4_107_542_399, 0), "2100-02-28T23:59:59.000000Z");
+        assert_eq!(at(4_107_542_400, 0), "2100-03-01T00:00:00.000000Z");
+    }
+
+    #[test]
+    fn the_monotonic_clock_does_not_go_back() {
+        let first = now();
+        assert!(now() >= first);
+    }
+}

@@ -1,0 +1,354 @@
+//! The loop that joins all the others: inputs in, actions out.
+//!
+//! | file | part |
+//! |---|---|
+//! | this one | what the daemon consists of, its loop, and time |
+//! | `inputs` | what arrives: packets of the plugin, datagrams, ends of processes |
+//! | `outcome` | what follows: facts, the end of the job, the end of this node |
+//! | `report` | the status report |
+//!
+//! A daemon lives through up to three stages: *meeting* (the addresses of the other nodes are not known), *watching*
+//! (a member of the ring) and *ending* (the others may still need to hear from it). All inputs are served in all
+//! stages; deaths of ranks that are seen while meeting wait for the ring.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use propagation::{Action, Config, EndReason, Member, RankReason, Time};
+use tracing::{info, warn};
+
+use crate::control::{Control, Received};
+use crate::job::Job;
+use crate::launch::{LAUNCH_VERSION, Startup};
+use crate::network::Network;
+use crate::pin::PinError;
+use crate::poller::{Poller, Token};
+use crate::rendezvous::{self, Rendezvous, Step};
+use crate::runtime::Runtime;
+use crate::segment::{FLAG_ALL_READY, Segment, SegmentError};
+use crate::status::Server;
+use crate::transport::Udp;
+use crate::watch::{Sighting, Watch};
+use crate::{clock, logging, setup};
+
+mod inputs;
+mod outcome;
+mod report;
+
+/// Delay of a turn of the loop from which on more may have happened than the poller had told.
+const LATE: Duration = Duration::from_millis(1);
+
+/// Why a daemon could not start, or not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The first packet is none, or none of this version.
+    #[error("ringwatchd {} and the plugin that started it are of different versions", env!("CARGO_PKG_VERSION"))]
+    Version,
+    /// The job's settings cannot work.
+    #[error("{0}")]
+    Settings(#[from] propagation::ConfigError),
+    /// The node segment cannot be used.
+    #[error("{0}")]
+    Segment(#[from] SegmentError),
+    /// The runtime daemon cannot be watched.
+    #[error("process {0}, the runtime daemon, cannot be watched: {1}")]
+    Runtime(i32, PinError),
+    /// There is no usable network socket.
+    #[error("the socket to the other nodes cannot be used: {0}")]
+    Transport(io::Error),
+    /// The operating system refused something that has to work.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// Whether the daemon knows the other nodes.
+enum Link {
+    Meeting(Rendezvous),
+    Ring(Box<Member>),
+}
+
+/// The last stage.
+struct Ending {
+    exit_by: Time,
+    kill_runtime_at: Option<Time>,
+    /// Whether ranks that appear only now are to be ended, too.
+    fences: bool,
+}
+
+/// One node's daemon.
+pub struct Daemon {
+    startup: Startup,
+    host: String,
+    poller: Poller,
+    control: Control,
+    network: Option<Network>,
+    segment: Segment,
+    watch: Watch,
+    runtime: Runtime,
+    job: Job,
+    link: Link,
+    /// At node 0: what a late caller is told.
+    roster: Vec<SocketAddr>,
+    /// Deaths of ranks that wait for the ring.
+    waiting: Vec<(u32, RankReason)>,
+    /// The plugin said that the job is over.
+    finished: bool,
+    ready_told: bool,
+    /// The runtime daemon is lost, and the others are being told.
+    resigned: bool,
+    /// At node 0: the sentence for the user, once it has ended the job.
+    sentence: Option<String>,
+    ending: Option<Ending>,
+    status: Option<Server>,
+    actions: Vec<Action>,
+    sightings: Vec<Sighting>,
+    steps: Vec<Step>,
+}
+
+/// Waits for the first packet and serves until the job ends on this node.
+///
+/// # Errors
+/// If the daemon cannot start or go on; in every other case the node's part in the job is over.
+pub fn run(mut control: Control, socket: Option<OwnedFd>, segment: &OwnedFd) -> Result<(), Failure> {
+    let startup: Startup = match control.receive_first() {
+        Received::Packet(startup) => startup,
+        // The runtime daemon gave up before it began.
+        Received::Closed => return Ok(()),
+        Received::Unknown | Received::Nothing => return Err(Failure::Version),
+    };
+    if startup.launch.version != LAUNCH_VERSION {
+        return Err(Failure::Version);
+    }
+    logging::start(&startup.launch, startup.me);
+    setup::prepare();
+    Daemon::new(startup, control, socket, segment)?.serve()
+}
+
+impl Daemon {
+    fn new(startup: Startup, control: Control, socket: Option<OwnedFd>, segment: &OwnedFd) -> Result<Self, Failure> {
+        let (launch, me, now) = (&startup.launch, startup.me, clock::now());
+        let parameters = &launch.parameters;
+        config(&startup).validate()?;
+        let segment = Segment::open(segment)?;
+        // Whoever stops mpirun itself, with Ctrl-Z say, means the job to wait.
+        let runtime_limit = parameters.stop_timeout.filter(|_| me != 0);
+        let runtime = Runtime::new(startup.runtime_pid, runtime_limit, now)
+            .map_err(|error| Failure::Runtime(startup.runtime_pid, error))?;
+        let network = if launch.universe > 1 {
+            let socket = socket.ok_or_else(|| Failure::Transport(io::Error::other("there is none")))?;
+            let transport = Udp::new(socket).map_err(Failure::Transport)?;
+            Some(Network::new(Box::new(transport), launch, me, startup.incarnation))
+        } else {
+            None
+        };
+        let limit = rendezvous::limit(parameters.timeout);
+        let status = Server::new(&launch.nspace, me)
+            .map_err(|error| warn!(%error, "ringwatch status will not find this daemon"))
+            .ok();
+        Ok(Self {
+            host: logging::host(),
+            poller: Poller::new()?,
+            control,
+            network,
+            watch: Watch::new(
+                &segment,
+                parameters.period,
+                parameters.stop_timeout,
+                parameters.fence,
+                startup.runtime_pid,
+            ),
+            runtime,
+            job: Job::new(launch, &segment, now),
+            link: Link::Meeting(Rendezvous::new(me, launch.universe, &launch.rendezvous, now, limit)),
+            segment,
+            roster: Vec::new(),
+            waiting: Vec::new(),
+            finished: false,
+            ready_told: false,
+            resigned: false,
+            sentence: None,
+            ending: None,
+            status,
+            actions: Vec::new(),
+            sightings: Vec::new(),
+            steps: Vec::new(),
+            startup,
+        })
+    }
+
+    fn serve(mut self) -> Result<(), Failure> {
+        let Startup { me, incarnation, runtime_pid, ref launch, .. } = self.startup;
+        let (pid, universe, job) = (std::process::id(), launch.universe, launch.nspace.as_str());
+        info!(job, node = me, universe, pid, incarnation, runtime_pid, "started");
+        self.poller.add(&self.control, Token::Control)?;
+        for descriptor in self.network.iter().flat_map(Network::descriptors) {
+            self.poller.add(descriptor, Token::Network)?;
+        }
+        if let Some(descriptor) = self.runtime.descriptor() {
+            self.poller.add(descriptor, Token::Runtime)?;
+        }
+        if let Some(server) = &self.status {
+            self.poller.add(server.descriptor(), Token::Status)?;
+        }
+        let now = clock::now();
+        if let Some(roster) = self.startup.roster.take() {
+            self.join(roster, now);
+        } else if self.network.is_none() {
+            self.join(Vec::new(), now);
+        }
+        let mut ready = Vec::with_capacity(32);
+        loop {
+            let now = clock::now();
+            self.segment.beat();
+            for token in &ready {
+                self.take(*token, now);
+            }
+            self.elapse(now);
+            if self.is_done(now) {
+                info!("ended");
+                return Ok(());
+            }
+            self.poller.wait(self.deadline(now), &mut ready)?;
+        }
+    }
+
+    /// Becomes a member of the ring; what was seen before is announced.
+    fn join(&mut self, roster: Vec<SocketAddr>, now: Time) {
+        if let Some(network) = &mut self.network {
+            network.set_roster(&roster);
+        }
+        self.roster = roster;
+        let mut member = Member::new(config(&self.startup), self.job.dead_nodes(), now);
+        // Nobody knows whether an earlier incarnation came to announce what it had written into the log.
+        for rank in self.startup.launch.ranks_of(self.startup.me).filter(|rank| self.job.is_dead(*rank)) {
+            member.announce_rank(now, rank, RankReason::Reported, &mut self.actions);
+        }
+        for (rank, reason) in self.waiting.drain(..) {
+            member.announce_rank(now, rank, reason, &mut self.actions);
+        }
+        info!(emitter = ?member.emitter(), observer = ?member.observer(), "watching");
+        self.link = Link::Ring(Box::new(member));
+        self.perform(now);
+    }
+
+    /// Does what time asks for.
+    fn elapse(&mut self, now: Time) {
+        let mut sightings = std::mem::take(&mut self.sightings);
+        self.watch.look(now, &self.segment, &mut sightings);
+        for sighting in sightings.drain(..) {
+            self.saw(sighting, now);
+        }
+        self.sightings = sightings;
+        if let Some(loss) = self.runtime.look(now, self.startup.me == 0 || self.watch.has_living(&self.segment)) {
+            self.runtime_lost(loss, now);
+        }
+        // This process was kept waiting, and what has arrived meanwhile came first.
+        if now >= self.link_deadline().saturating_add(LATE) {
+            self.take_datagrams(now);
+        }
+        match &mut self.link {
+            Link::Meeting(rendezvous) if self.ending.is_none() => {
+                if now >= rendezvous.deadline() {
+                    rendezvous.tick(now, &mut self.steps);
+                    self.follow_steps(now);
+                }
+            }
+            Link::Meeting(_) => {}
+            Link::Ring(member) => {
+                if now >= member.next_deadline() {
+                    member.tick(now, &mut self.actions);
+                }
+                let registers = self.startup.launch.ranks_register;
+                if !self.ready_told && (!registers || self.watch.all_initialised(&self.segment)) {
+                    self.ready_told = true;
+                    self.watch.log_defaults(&self.segment);
+                    member.ready(now, &mut self.actions);
+                }
+                self.perform(now);
+            }
+        }
+        self.judge(now);
+        self.control.flush();
+        if let Some(server) = &mut self.status {
+            server.serve(now);
+        }
+        if self.ending.as_mut().is_some_and(|ending| ending.kill_runtime_at.take_if(|at| now >= *at).is_some()) {
+            self.runtime.kill();
+        }
+    }
+
+    /// At node 0: ends the job if it cannot go on.
+    fn judge(&mut self, now: Time) {
+        if !self.judges() {
+            return;
+        }
+        if self.job.all_ready() && self.segment.flags() & FLAG_ALL_READY == 0 {
+            info!("every rank has left MPI_Init");
+            self.segment.set_flags(FLAG_ALL_READY);
+        }
+        if let Some((reason, sentence)) = self.job.verdict(now) {
+            self.end_job(reason, sentence, now);
+        }
+    }
+
+    fn judges(&self) -> bool {
+        self.startup.me == 0 && self.ending.is_none() && matches!(self.link, Link::Ring(_))
+    }
+
+    /// When to turn next although nothing happens: at least once a period, which is also the sign of life for the plugin.
+    fn deadline(&self, now: Time) -> Time {
+        let ending = self
+            .ending
+            .as_ref()
+            .map_or(Time::MAX, |ending| ending.exit_by.min(ending.kill_runtime_at.unwrap_or(Time::MAX)));
+        let hurry = self.control.has_backlog() || self.status.as_ref().is_some_and(Server::is_busy);
+        let unfinished = if hurry { now + Duration::from_millis(1) } else { Time::MAX };
+        let judgement = if self.judges() { self.job.deadline() } else { Time::MAX };
+        [self.link_deadline(), ending, unfinished, judgement, self.watch.deadline(), self.runtime.deadline()]
+            .into_iter()
+            .fold(now + self.startup.launch.parameters.period, Time::min)
+            // Whatever a module asks for: never a loop that keeps the processor from everybody else.
+            .max(now + Duration::from_micros(50))
+    }
+
+    fn link_deadline(&self) -> Time {
+        match &self.link {
+            Link::Meeting(_) if self.ending.is_some() => Time::MAX,
+            Link::Meeting(rendezvous) => rendezvous.deadline(),
+            Link::Ring(member) => member.next_deadline(),
+        }
+    }
+
+    fn is_done(&self, now: Time) -> bool {
+        let Some(ending) = &self.ending else { return false };
+        let told = match &self.link {
+            Link::Meeting(_) => true,
+            Link::Ring(member) => member.drained(),
+        };
+        let patience = now < ending.exit_by;
+        ending.kill_runtime_at.is_none() && (!patience || (told && !self.control.has_backlog()))
+    }
+
+    fn fence_is_on(&self) -> bool {
+        self.startup.launch.parameters.fence
+    }
+
+    fn end_job(&mut self, reason: EndReason, sentence: String, now: Time) {
+        self.sentence = Some(sentence);
+        match &mut self.link {
+            Link::Ring(member) => {
+                member.end(now, reason, &mut self.actions);
+                self.perform(now);
+            }
+            Link::Meeting(_) => self.stop(propagation::StopReason::Ended(reason), now),
+        }
+    }
+}
+
+fn config(startup: &Startup) -> Config {
+    let parameters = &startup.launch.parameters;
+    let config = Config::new(startup.me, startup.launch.universe, parameters.period, parameters.timeout);
+    Config { incarnation: startup.incarnation, ..config }
+}

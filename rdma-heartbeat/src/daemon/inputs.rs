@@ -1,0 +1,227 @@
+//! What arrives.
+
+use propagation::{EndReason, Message, NodeReason, RankReason, Time};
+use tracing::{error, info, warn};
+
+use super::{Daemon, Link};
+use crate::control::Received;
+use crate::launch::ToDaemon;
+use crate::poller::Token;
+use crate::rendezvous::{Step, roster_messages};
+use crate::runtime::Loss;
+use crate::watch::Sighting;
+
+/// Most datagrams in one turn of the loop: a flood must not keep it from its own heartbeats.
+const DATAGRAMS_PER_TURN: usize = 64;
+
+impl Daemon {
+    /// Serves what became readable.
+    pub(super) fn take(&mut self, token: Token, now: Time) {
+        match token {
+            Token::Control => self.take_packets(now),
+            Token::Network => self.take_datagrams(now),
+            Token::Runtime => {
+                // What it said before it ended, it said: above all that the job is over.
+                self.take_packets(now);
+                self.runtime.end(now);
+                if let Some(descriptor) = self.runtime.descriptor() {
+                    self.poller.remove(descriptor);
+                }
+            }
+            Token::Rank(slot) => {
+                if let Some(sighting) = self.watch.ended(slot, &self.segment) {
+                    self.saw(sighting, now);
+                }
+            }
+            Token::Status => self.take_questions(now),
+        }
+    }
+
+    fn take_packets(&mut self, now: Time) {
+        loop {
+            match self.control.receive() {
+                Received::Packet(packet) => self.obey(packet, now),
+                Received::Unknown => warn!("a packet of the plugin is unknown and is ignored"),
+                Received::Nothing => return,
+                Received::Closed => {
+                    self.poller.remove(&self.control);
+                    self.runtime.hang_up(now);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, packet: ToDaemon, now: Time) {
+        match packet {
+            ToDaemon::ConnectionLost(node) => self.connection_lost(node, now),
+            ToDaemon::RankLost { rank, .. } if self.job.node_of(rank).is_none() => {
+                warn!(rank, "the runtime reports a rank that is not in the job");
+            }
+            // It left in order; what its process does afterwards is not MPI's.
+            ToDaemon::RankLost { rank, .. } if self.watch.has_finalised(rank, &self.segment) => {}
+            ToDaemon::RankLost { rank, .. } if self.is_watched_elsewhere(rank) => {}
+            ToDaemon::RankLost { rank, reason } => self.rank_is_dead(rank, reason, now),
+            ToDaemon::Finished => {
+                self.finished = true;
+                if self.startup.me == 0 && self.ending.is_none() {
+                    self.end_job(EndReason::Finished, String::new(), now);
+                }
+            }
+        }
+    }
+
+    /// Whether the `ringwatchd` of another node knows more about a rank than the runtime: whether it had finalised.
+    fn is_watched_elsewhere(&mut self, rank: u32) -> bool {
+        let node = self.job.node_of(rank);
+        self.startup.launch.ranks_register && node != Some(self.startup.me) && self.job.all_ready()
+    }
+
+    fn connection_lost(&mut self, node: u32, now: Time) {
+        if self.startup.me != 0 || self.ending.is_some() {
+            return;
+        }
+        match &mut self.link {
+            Link::Ring(member) => {
+                member.declare(now, node, NodeReason::ConnectionLost, &mut self.actions);
+                self.perform(now);
+            }
+            Link::Meeting(_) => {
+                let sentence =
+                    format!("node {node} was lost before the nodes of the job had found each other; the job is ended");
+                self.end_job(EndReason::InitFailure, sentence, now);
+            }
+        }
+    }
+
+    /// A rank of this node, or one that the runtime reports.
+    pub(super) fn rank_is_dead(&mut self, rank: u32, reason: RankReason, now: Time) {
+        if self.job.is_dead(rank)
+            || self.resigned
+            || self.ending.is_some()
+            || self.waiting.iter().any(|(waiting, _)| *waiting == rank)
+        {
+            return;
+        }
+        // First, so that it is true before anybody hears of it.
+        self.watch.fence(rank, &self.segment);
+        match &mut self.link {
+            Link::Meeting(_) => self.waiting.push((rank, reason)),
+            Link::Ring(member) => {
+                member.announce_rank(now, rank, reason, &mut self.actions);
+                self.perform(now);
+            }
+        }
+    }
+
+    pub(super) fn saw(&mut self, sighting: Sighting, now: Time) {
+        match sighting {
+            Sighting::Dead(rank, reason) => self.rank_is_dead(rank, reason, now),
+            Sighting::Pinned(slot) => {
+                let Some(descriptor) = self.watch.descriptor(slot) else { return };
+                if let Err(error) = self.poller.add(descriptor, Token::Rank(slot)) {
+                    error!(slot, %error, "the end of a rank will not be seen");
+                }
+                let rank = self.segment.rank(slot);
+                // It was declared before it registered, or it comes when all is over.
+                if self.job.is_dead(rank) || self.ending.as_ref().is_some_and(|ending| ending.fences) {
+                    self.watch.fence(rank, &self.segment);
+                }
+            }
+        }
+    }
+
+    /// Takes one datagram if there is time: another look would mostly find nothing, and the poller tells if not. Takes
+    /// all if there is not, because a heartbeat among them may spare its sender a suspicion.
+    pub(super) fn take_datagrams(&mut self, now: Time) {
+        let most = if now < self.link_deadline() { 1 } else { DATAGRAMS_PER_TURN };
+        for _ in 0..most {
+            let Some(datagram) = self.network.as_mut().and_then(|network| network.receive()) else { return };
+            let Some((from, address, message)) = datagram else { continue };
+            match &mut self.link {
+                Link::Meeting(_) if self.ending.is_some() => {}
+                Link::Meeting(rendezvous) => {
+                    rendezvous.handle(from, address, &message, &mut self.steps);
+                    self.follow_steps(now);
+                }
+                Link::Ring(_) if matches!(message, Message::Hello { .. }) => self.answer_late_caller(address),
+                Link::Ring(member) => {
+                    member.handle(now, from, message, &mut self.actions);
+                    self.perform(now);
+                }
+            }
+        }
+    }
+
+    /// The roster that it was sent got lost, or it is a new incarnation.
+    fn answer_late_caller(&mut self, address: std::net::SocketAddr) {
+        let Some(network) = &mut self.network else { return };
+        if self.startup.me == 0 && self.ending.is_none() {
+            for part in roster_messages(&self.roster) {
+                network.send_to(address, &part);
+            }
+        }
+    }
+
+    pub(super) fn follow_steps(&mut self, now: Time) {
+        for step in std::mem::take(&mut self.steps) {
+            match step {
+                Step::Send(to, message) => {
+                    if let Some(network) = &mut self.network {
+                        network.send_to(to, &message);
+                    }
+                }
+                Step::Complete(roster) => {
+                    info!(nodes = roster.len(), "rendezvous is complete");
+                    self.control.send(&crate::launch::FromDaemon::Roster(roster.clone()));
+                    self.join(roster, now);
+                }
+                Step::Missing(nodes) => {
+                    let sentence = sentence_about_missing(&nodes);
+                    self.end_job(EndReason::InitFailure, sentence, now);
+                }
+                Step::NoAnswer => self.stop(propagation::StopReason::CutOff, now),
+            }
+        }
+    }
+
+    pub(super) fn runtime_lost(&mut self, loss: Loss, now: Time) {
+        if self.ending.is_some() {
+            return;
+        }
+        let (pid, me) = (self.runtime.pid(), self.startup.me);
+        if self.finished {
+            info!(pid, "the runtime daemon has left after the end of the job");
+            self.leave(now);
+            return;
+        }
+        error!(pid, ?loss, "the runtime daemon is lost");
+        self.watch.fence_all();
+        if me == 0 {
+            let what = if loss == Loss::HungUp { "has given up the job" } else { "was lost" };
+            let sentence = format!("prterun (pid {pid}) on {} {what}; all ranks of the job are ended.", self.host);
+            self.end_job(EndReason::LauncherLost, sentence, now);
+            return;
+        }
+        if loss == Loss::Stopped && self.fence_is_on() {
+            self.runtime.kill();
+        }
+        // From here on the ranks die with their node, not each for itself.
+        self.resigned = true;
+        match &mut self.link {
+            Link::Meeting(_) => self.leave(now),
+            Link::Ring(member) => {
+                member.resign(now, &mut self.actions);
+                self.perform(now);
+            }
+        }
+    }
+}
+
+fn sentence_about_missing(nodes: &[u32]) -> String {
+    const NAMED: usize = 16;
+    let names: Vec<_> = nodes.iter().take(NAMED).map(u32::to_string).collect();
+    let more = if nodes.len() > NAMED { format!(" and {} more", nodes.len() - NAMED) } else { String::new() };
+    let noun = if nodes.len() == 1 { "node" } else { "nodes" };
+    format!("{noun} {}{more} did not report to the node of mpirun over the network; the job is ended", names.join(", "))
+}

@@ -1,0 +1,147 @@
+//! What follows from the inputs: facts, the end of the job, the end of this node.
+
+use std::time::Duration;
+
+use propagation::{Action, EndReason, Fact, NodeReason, RankReason, StopReason, Subject, Time};
+use tracing::{error, info};
+
+use super::{Daemon, Ending};
+use crate::launch::{End, FromDaemon};
+use crate::logging;
+use crate::segment::Entry;
+
+/// How long the plugin may take to end its runtime daemon in order, before that is killed.
+const ORDERLY: Duration = Duration::from_millis(50);
+
+impl Daemon {
+    /// Carries out what the member asks for.
+    pub(super) fn perform(&mut self, now: Time) {
+        // What is carried out may lead to further actions; and the memory is kept for the next time.
+        while !self.actions.is_empty() {
+            let mut batch = std::mem::take(&mut self.actions);
+            for action in batch.drain(..) {
+                match action {
+                    Action::Send { to, message } => {
+                        if let Some(network) = &mut self.network {
+                            network.send(to, &message);
+                        }
+                    }
+                    Action::Deliver(fact) => self.deliver(&fact, now),
+                    Action::Stop(reason) => self.stop(reason, now),
+                    Action::NodeReady(node) => {
+                        self.job.node_ready(node);
+                    }
+                }
+            }
+            if self.actions.is_empty() {
+                self.actions = batch;
+            }
+        }
+    }
+
+    fn deliver(&mut self, fact: &Fact, now: Time) {
+        let Some(news) = self.job.learn(fact, now) else { return };
+        // Before anybody hears of it, so that it is true.
+        for rank in news.ranks.iter().filter(|rank| self.job.node_of(**rank) == Some(self.startup.me)) {
+            self.watch.fence(*rank, &self.segment);
+        }
+        let ranks = news.ranks.iter().map(|rank| Entry::Rank(*rank));
+        for entry in ranks.chain(news.node.map(Entry::Node)) {
+            if !self.segment.append(entry) {
+                error!(?entry, "the failure log of this node is full");
+            }
+        }
+        if !news.ranks.is_empty() {
+            self.control.send(&FromDaemon::RanksDead { ranks: news.ranks.clone(), why: news.why });
+        }
+        match fact.subject {
+            Subject::Node { node, reason } => {
+                let suspector = fact.suspector;
+                self.control.send(&FromDaemon::NodeDead { node, reason, suspector, at: now });
+                let suspector = suspector.map_or_else(|| "none".into(), |node| node.to_string());
+                let (reason, source, ranks) = (node_reason(reason), fact.source, news.ranks.len());
+                info!(node, reason = %reason, suspector = %suspector, source, ranks, "declared");
+            }
+            Subject::Rank { rank, reason, .. } => {
+                let (node, reason, source) = (self.job.node_of(rank), rank_reason(reason), fact.source);
+                info!(rank, node = node.unwrap_or(fact.source), reason = %reason, source, "declared");
+            }
+            Subject::End { .. } | Subject::Doubt => {}
+        }
+    }
+
+    /// This node takes no further part.
+    pub(super) fn stop(&mut self, reason: StopReason, now: Time) {
+        if self.ending.is_some() {
+            return;
+        }
+        let me = self.startup.me;
+        let (end, sentence) = match reason {
+            StopReason::Ended(EndReason::Finished) => {
+                info!("the job has finished");
+                self.leave(now);
+                return;
+            }
+            StopReason::Ended(reason) => {
+                let default = || format!("{reason}; the ranks of node {me} ({}) are ended", self.host);
+                (End::Announced(reason), self.sentence.clone().unwrap_or_else(default))
+            }
+            StopReason::CutOff => {
+                let what = "has lost contact with the node of mpirun; its ranks are ended";
+                (End::CutOff, format!("node {me} ({}) {what}", self.host))
+            }
+            StopReason::DeclaredDead => {
+                let what = "has been declared dead by the others; its ranks are ended";
+                (End::DeclaredDead, format!("node {me} ({}) {what}", self.host))
+            }
+        };
+        self.watch.fence_all();
+        error!(reason = ?end, "{sentence}");
+        if me == 0 && end == End::Announced(EndReason::LauncherLost) {
+            // The plugin is gone with prterun, and somebody has to tell the user.
+            logging::say(&format!("ringwatch: {sentence}"));
+        }
+        self.control.send(&FromDaemon::End { reason: end, sentence });
+        let kills = self.fence_is_on();
+        let outcast = matches!(end, End::CutOff | End::DeclaredDead);
+        self.ending = Some(Ending {
+            exit_by: now + self.patience(),
+            // prterun ends itself: the plugin must report why to the user.
+            kill_runtime_at: (outcast && kills && me != 0).then(|| now + ORDERLY),
+            fences: kills,
+        });
+    }
+
+    /// Ends this daemon without ending anything else.
+    pub(super) fn leave(&mut self, now: Time) {
+        self.ending.get_or_insert(Ending {
+            exit_by: now + self.startup.launch.parameters.timeout * 2,
+            kill_runtime_at: None,
+            fences: false,
+        });
+    }
+
+    /// How long the others, and the plugin, may take to hear the last of this node.
+    fn patience(&self) -> Duration {
+        self.startup.launch.parameters.timeout * 2 + ORDERLY * 2
+    }
+}
+
+/// One word for the log.
+pub(super) fn node_reason(reason: NodeReason) -> &'static str {
+    match reason {
+        NodeReason::Silent => "silent",
+        NodeReason::Resigned => "resigned",
+        NodeReason::ConnectionLost => "connection-lost",
+    }
+}
+
+/// One word for the log.
+pub(super) fn rank_reason(reason: RankReason) -> String {
+    match reason {
+        RankReason::Exited { status } => format!("exited:{status}"),
+        RankReason::Signaled { signal } => format!("signal:{signal}"),
+        RankReason::Stopped => "stopped".into(),
+        RankReason::Reported => "reported".into(),
+    }
+}

@@ -1,0 +1,96 @@
+//! The status report of this daemon.
+
+use propagation::{Subject, Time};
+
+use super::outcome::{node_reason, rank_reason};
+use super::{Daemon, Link};
+use crate::job::Grave;
+use crate::network::{Counters, REJECTED_KINDS};
+use crate::segment::Entry;
+use crate::status::{Dead, LocalRank, MOST_DEAD, Report};
+
+impl Daemon {
+    pub(super) fn take_questions(&mut self, now: Time) {
+        if let Some(mut server) = self.status.take() {
+            server.accept(now, || self.report(now));
+            self.status = Some(server);
+        }
+    }
+
+    fn report(&self, now: Time) -> Report {
+        let launch = &self.startup.launch;
+        let member = match &self.link {
+            Link::Ring(member) => Some(member),
+            Link::Meeting(_) => None,
+        };
+        let stage = match (&self.ending, member) {
+            (Some(_), _) => "ending",
+            (None, Some(_)) => "watching",
+            (None, None) => "meeting",
+        };
+        let counters = self.network.as_ref().map_or_else(Counters::default, |network| *network.counters());
+        let named = |name: &str, value| (name.to_owned(), value);
+        Report {
+            version: env!("CARGO_PKG_VERSION").into(),
+            job: launch.nspace.clone(),
+            host: self.host.clone(),
+            node: self.startup.me,
+            universe: launch.universe,
+            incarnation: self.startup.incarnation,
+            pid: std::process::id(),
+            runtime_pid: self.runtime.pid(),
+            stage: stage.into(),
+            transport: self.network.as_ref().map_or("none", |network| network.name()).into(),
+            period_us: micros(launch.parameters.period),
+            timeout_us: micros(launch.parameters.timeout),
+            emitter: member.and_then(|member| member.emitter()),
+            observer: member.and_then(|member| member.observer()),
+            last_heartbeat_us: member
+                .and_then(|member| member.last_heartbeat())
+                .map(|at| micros(now.saturating_sub(at))),
+            all_ready: self.segment.flags() & crate::segment::FLAG_ALL_READY != 0,
+            dead: self.job.graves().iter().take(MOST_DEAD).map(|grave| self.describe(grave, now)).collect(),
+            dead_total: self.job.graves().len(),
+            counters: [
+                named("heartbeats sent", counters.heartbeats_sent),
+                named("heartbeats received", counters.heartbeats_received),
+                named("messages sent", counters.sent),
+                named("messages received", counters.received),
+            ]
+            .into(),
+            rejected: REJECTED_KINDS.iter().zip(counters.rejected).map(|(kind, count)| named(kind, count)).collect(),
+            ranks: (0..self.segment.slots()).map(|slot| self.describe_rank(slot)).collect(),
+        }
+    }
+
+    fn describe(&self, grave: &Grave, now: Time) -> Dead {
+        let (node, rank) = match grave.entry {
+            Entry::Rank(rank) => (self.job.node_of(rank), Some(rank)),
+            Entry::Node(node) => (Some(node), None),
+        };
+        let reason = match (rank, grave.fact.map(|fact| fact.subject)) {
+            (None, Some(Subject::Node { reason, .. })) => node_reason(reason).into(),
+            (Some(_), Some(Subject::Node { .. })) => "node-lost".into(),
+            (_, Some(Subject::Rank { reason, .. })) => rank_reason(reason),
+            _ => "known-before-restart".into(),
+        };
+        Dead {
+            node,
+            rank,
+            age_us: micros(now.saturating_sub(grave.at)),
+            reason,
+            source: grave.fact.map(|fact| fact.source),
+            suspector: grave.fact.and_then(|fact| fact.suspector),
+        }
+    }
+
+    fn describe_rank(&self, slot: u32) -> LocalRank {
+        let (pid, phase) = self.segment.occupant(slot);
+        let rank = self.segment.rank(slot);
+        LocalRank { rank, pid, phase: format!("{phase:?}").to_lowercase(), dead: self.job.is_dead(rank) }
+    }
+}
+
+fn micros(time: Time) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,36 @@
+//! The defaults of Open MPI that ranks of a fault-tolerant job change: each is a bit in the rank's slot, so that
+//! `ringwatchd` can log what was done. `docs/defaults.md` has the reasons.
+
+/// One changed default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Default {
+    /// Know every process from the start.
+    AddProcsCutoff = 1,
+    /// No barrier of the runtime in `MPI_Finalize`.
+    AsyncFinalize = 2,
+    /// No coll/han.
+    NoHan = 4,
+    /// Writing to a dead peer is an error, not a signal.
+    IgnoreBrokenPipes = 8,
+}
+
+impl Default {
+    const ALL: [Self; 4] = [Self::AddProcsCutoff, Self::AsyncFinalize, Self::NoHan, Self::IgnoreBrokenPipes];
+
+    /// The changes in a mask.
+    pub fn in_mask(mask: u32) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |one| mask & *one as u32 != 0)
+    }
+
+    /// The change as a user would write it.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::AddProcsCutoff => "mpi_add_procs_cutoff=2147483647",
+            Self::AsyncFinalize => "async_mpi_finalize=true",
+            Self::NoHan => "coll_han_priority=-1",
+            Self::IgnoreBrokenPipes => "SIGPIPE=ignored",
+        }
+    }
+}

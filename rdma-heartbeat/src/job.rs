@@ -1,0 +1,223 @@
+//! Which ranks and nodes of the job are dead, and whether the job can go on: without I/O.
+//!
+//! Every node keeps the account of the dead. Only node 0 asks for the [`Job::verdict`].
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use propagation::{EndReason, Fact, NodeId, NodeReason, RankReason, Subject, Time};
+
+use crate::launch::LaunchData;
+use crate::segment::{Entry, FLAG_ALL_READY, Segment};
+
+/// News that a fact brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// Ranks that nobody knew to be dead, ascending.
+    pub ranks: Vec<u32>,
+    /// The node that is dead, if the fact was about one.
+    pub node: Option<NodeId>,
+    /// One sentence.
+    pub why: String,
+}
+
+/// One death, for the status report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grave {
+    /// Who died.
+    pub entry: Entry,
+    /// When this node learned of it.
+    pub at: Time,
+    /// The fact; `None` if it came from the log of an earlier incarnation.
+    pub fact: Option<Fact>,
+}
+
+/// The account of one job.
+pub struct Job {
+    rank_nodes: Vec<NodeId>,
+    dead_ranks: Vec<bool>,
+    ranks_alive: usize,
+    dead_nodes: BTreeSet<NodeId>,
+    universe: u32,
+    fence: bool,
+    grace: Duration,
+    ready: BTreeSet<NodeId>,
+    all_ready: bool,
+    early_death: Option<(Time, String)>,
+    unfenced: Option<String>,
+    graves: Vec<Grave>,
+}
+
+impl Job {
+    /// The account as far as the node's log tells it.
+    #[must_use]
+    pub fn new(launch: &LaunchData, segment: &Segment, now: Time) -> Self {
+        let ranks = launch.rank_nodes.len();
+        let mut job = Self {
+            rank_nodes: launch.rank_nodes.clone(),
+            dead_ranks: vec![false; ranks],
+            ranks_alive: ranks,
+            dead_nodes: BTreeSet::new(),
+            universe: launch.universe,
+            fence: launch.parameters.fence,
+            // Whoever was about to leave MPI_Init is given time to: the failure may have struck just then.
+            grace: (launch.parameters.timeout * 2).max(Duration::from_secs(1)),
+            ready: BTreeSet::new(),
+            all_ready: segment.flags() & FLAG_ALL_READY != 0,
+            early_death: None,
+            unfenced: None,
+            graves: Vec::new(),
+        };
+        for entry in (0..segment.len()).filter_map(|index| segment.entry(index)) {
+            match entry {
+                Entry::Rank(rank) => {
+                    job.bury_rank(rank, now, None);
+                }
+                Entry::Node(node) => {
+                    job.bury_node(node, now, None);
+                }
+            }
+        }
+        job
+    }
+
+    /// Whether this rank is dead.
+    #[must_use]
+    pub fn is_dead(&self, rank: u32) -> bool {
+        self.dead_ranks.get(rank as usize).copied().unwrap_or(false)
+    }
+
+    /// Dead nodes, ascending.
+    pub fn dead_nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.dead_nodes.iter().copied()
+    }
+
+    /// Node of a rank of the job.
+    #[must_use]
+    pub fn node_of(&self, rank: u32) -> Option<NodeId> {
+        self.rank_nodes.get(rank as usize).copied()
+    }
+
+    /// Takes note of a fact; `None` if it is no news, or no death.
+    pub fn learn(&mut self, fact: &Fact, now: Time) -> Option<News> {
+        match fact.subject {
+            Subject::Rank { rank, reason, .. } => {
+                if !self.bury_rank(rank, now, Some(*fact)) {
+                    return None;
+                }
+                let why = format!("rank {rank} (node {}) is dead: {reason}", self.rank_nodes[rank as usize]);
+                if reason == RankReason::Stopped && !self.fence {
+                    self.unfenced.get_or_insert_with(|| format!("rank {rank} has been stopped for too long"));
+                }
+                Some(News { ranks: vec![rank], node: None, why })
+            }
+            Subject::Node { node, reason } => {
+                let ranks = self.bury_node(node, now, Some(*fact))?;
+                if !ranks.is_empty() && !self.fence {
+                    self.unfenced.get_or_insert_with(|| format!("node {node} was lost, and its ranks may still run"));
+                }
+                Some(News { ranks, node: Some(node), why: sentence_about_node(node, reason, fact.suspector) })
+            }
+            Subject::End { .. } | Subject::Doubt => None,
+        }
+    }
+
+    fn bury_rank(&mut self, rank: u32, now: Time, fact: Option<Fact>) -> bool {
+        let known = self.dead_ranks.get_mut(rank as usize).filter(|dead| !**dead);
+        let Some(dead) = known else { return false };
+        *dead = true;
+        self.ranks_alive -= 1;
+        self.graves.push(Grave { entry: Entry::Rank(rank), at: now, fact });
+        let node = self.rank_nodes[rank as usize];
+        self.died_early(now, || format!("rank {rank} (node {node})"));
+        true
+    }
+
+    /// The ranks that died with the node and were not dead before; `None` if the node was known to be dead.
+    fn bury_node(&mut self, node: NodeId, now: Time, fact: Option<Fact>) -> Option<Vec<u32>> {
+        if node >= self.universe || !self.dead_nodes.insert(node) {
+            return None;
+        }
+        self.died_early(now, || format!("node {node}"));
+        let ranks: Vec<u32> = (0u32..)
+            .zip(&self.rank_nodes)
+            .filter(|(rank, on)| **on == node && !self.dead_ranks[*rank as usize])
+            .map(|(rank, _)| rank)
+            .collect();
+        for rank in &ranks {
+            self.bury_rank(*rank, now, fact);
+        }
+        self.graves.push(Grave { entry: Entry::Node(node), at: now, fact });
+        Some(ranks)
+    }
+
+    fn died_early(&mut self, now: Time, who: impl FnOnce() -> String) {
+        if !self.all_ready && self.early_death.is_none() {
+            self.early_death = Some((now, who()));
+        }
+    }
+
+    /// The deaths in the order in which this node learned of them.
+    #[must_use]
+    pub fn graves(&self) -> &[Grave] {
+        &self.graves
+    }
+
+    /// Takes note that all ranks of a node have left `MPI_Init`; true if now all of the living have.
+    pub fn node_ready(&mut self, node: NodeId) -> bool {
+        self.ready.insert(node);
+        self.update_all_ready()
+    }
+
+    fn update_all_ready(&mut self) -> bool {
+        let living = (0..self.universe).filter(|node| !self.dead_nodes.contains(node));
+        if self.all_ready || !living.into_iter().all(|node| self.ready.contains(&node)) {
+            return false;
+        }
+        self.all_ready = true;
+        self.early_death = None;
+        true
+    }
+
+    /// Whether all ranks of the living nodes have left `MPI_Init`.
+    #[must_use]
+    pub fn all_ready(&mut self) -> bool {
+        self.update_all_ready();
+        self.all_ready
+    }
+
+    /// When [`Job::verdict`] may change although nothing happens.
+    #[must_use]
+    pub fn deadline(&self) -> Time {
+        self.early_death.as_ref().map_or(Time::MAX, |(at, _)| *at + self.grace)
+    }
+
+    /// Whether the job has to end, why, and a sentence for the user.
+    #[must_use]
+    pub fn verdict(&mut self, now: Time) -> Option<(EndReason, String)> {
+        if self.ranks_alive == 0 && !self.rank_nodes.is_empty() {
+            return Some((EndReason::NoSurvivor, "every rank of the job is dead; the job is ended".into()));
+        }
+        if let Some(what) = &self.unfenced {
+            return Some((EndReason::FencingOff, format!("{what}, but fencing is switched off; the job is ended")));
+        }
+        if self.all_ready() {
+            return None;
+        }
+        let (at, who) = self.early_death.as_ref()?;
+        (now >= *at + self.grace).then(|| {
+            let what = "died before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended";
+            (EndReason::InitFailure, format!("{who} {what}"))
+        })
+    }
+}
+
+fn sentence_about_node(node: NodeId, reason: NodeReason, suspector: Option<NodeId>) -> String {
+    match suspector {
+        Some(suspector) => format!("node {node} is dead: {reason} (observed by node {suspector})"),
+        None => format!("node {node} is dead: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

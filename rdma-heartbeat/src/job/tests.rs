@@ -1,0 +1,136 @@
+use super::*;
+use crate::launch::{LAUNCH_VERSION, Parameters};
+
+const TIMEOUT: Duration = Duration::from_millis(100);
+const GRACE: Duration = Duration::from_secs(1);
+
+fn launch(fence: bool) -> LaunchData {
+    LaunchData {
+        version: LAUNCH_VERSION,
+        job: 1,
+        key: [0; 32],
+        nspace: "job".into(),
+        universe: 4,
+        // Node 3 has no rank.
+        rank_nodes: vec![0, 1, 1, 2],
+        rendezvous: vec![],
+        rank_environment: Vec::new(),
+        ranks_register: true,
+        parameters: Parameters {
+            period: TIMEOUT / 10,
+            timeout: TIMEOUT,
+            stop_timeout: None,
+            fence,
+            interfaces: vec![],
+            ports: (0, 0),
+            log_level: "info".into(),
+            log: "stderr".into(),
+        },
+    }
+}
+
+fn segment() -> Segment {
+    Segment::create(&[0], 16).unwrap().0
+}
+
+fn job(fence: bool) -> Job {
+    Job::new(&launch(fence), &segment(), Time::ZERO)
+}
+
+fn rank(rank: u32, reason: RankReason) -> Fact {
+    Fact { subject: Subject::Rank { rank, node: 0, reason }, source: 0, suspector: None }
+}
+
+fn node(node: NodeId, reason: NodeReason) -> Fact {
+    Fact { subject: Subject::Node { node, reason }, source: 0, suspector: Some(0) }
+}
+
+fn make_ready(job: &mut Job) {
+    for node in 0..4 {
+        job.node_ready(node);
+    }
+    assert!(job.all_ready());
+}
+
+#[test]
+fn a_node_takes_its_living_ranks_with_it_once() {
+    let mut job = job(true);
+    assert_eq!(job.learn(&rank(1, RankReason::Reported), Time::ZERO).unwrap().ranks, [1]);
+    assert_eq!(job.learn(&rank(1, RankReason::Stopped), Time::ZERO), None);
+    let news = job.learn(&node(1, NodeReason::Silent), Time::ZERO).unwrap();
+    assert_eq!((news.ranks, news.node), (vec![2], Some(1)));
+    assert_eq!(job.learn(&node(1, NodeReason::Resigned), Time::ZERO), None);
+    assert_eq!(job.learn(&rank(9, RankReason::Reported), Time::ZERO), None);
+    assert_eq!(job.learn(&node(9, NodeReason::Silent), Time::ZERO), None);
+    assert_eq!((job.is_dead(2), job.is_dead(3), job.is_dead(9)), (true, false, false));
+}
+
+#[test]
+fn the_log_tells_a_new_incarnation_what_the_old_one_knew() {
+    let segment = segment();
+    segment.append(Entry::Rank(3));
+    segment.append(Entry::Rank(1));
+    segment.append(Entry::Rank(2));
+    segment.append(Entry::Node(1));
+    segment.set_flags(FLAG_ALL_READY);
+    let mut job = Job::new(&launch(true), &segment, Time::ZERO);
+    assert!(job.all_ready() && job.is_dead(3) && job.is_dead(1) && !job.is_dead(0));
+    assert_eq!(job.dead_nodes().collect::<Vec<_>>(), [1]);
+    assert_eq!(job.verdict(GRACE * 10), None);
+}
+
+#[test]
+fn a_death_before_all_are_ready_ends_the_job_after_a_grace() {
+    let mut job = job(true);
+    job.node_ready(0);
+    job.learn(&rank(2, RankReason::Reported), GRACE).unwrap();
+    assert_eq!(job.deadline(), GRACE * 2);
+    assert_eq!(job.verdict(GRACE * 2 - TIMEOUT), None);
+    let (reason, sentence) = job.verdict(GRACE * 2).unwrap();
+    assert_eq!(reason, EndReason::InitFailure);
+    assert_eq!(
+        sentence,
+        "rank 2 (node 1) died before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended"
+    );
+}
+
+#[test]
+fn a_death_while_the_last_are_leaving_init_does_not() {
+    let mut job = job(true);
+    for node in [0, 2, 3] {
+        assert!(!job.node_ready(node));
+    }
+    job.learn(&node(1, NodeReason::Silent), Time::ZERO).unwrap();
+    assert_eq!(job.verdict(GRACE * 2), None);
+    assert!(job.all_ready());
+    assert_eq!(job.deadline(), Time::MAX);
+    job.learn(&node(2, NodeReason::Silent), Time::ZERO).unwrap();
+    assert_eq!(job.verdict(GRACE * 2), None);
+}
+
+#[test]
+fn a_job_without_ranks_left_ends() {
+    let mut job = job(true);
+    make_ready(&mut job);
+    for dead in [1, 2] {
+        job.learn(&node(dead, NodeReason::ConnectionLost), Time::ZERO).unwrap();
+    }
+    assert_eq!(job.verdict(Time::ZERO), None);
+    job.learn(&rank(0, RankReason::Exited { status: 3 }), Time::ZERO).unwrap();
+    assert_eq!(job.verdict(Time::ZERO).unwrap().0, EndReason::NoSurvivor);
+}
+
+#[test]
+fn without_fencing_whoever_may_still_run_ends_the_job() {
+    let check = |fact: &Fact| {
+        let mut job = job(false);
+        make_ready(&mut job);
+        job.learn(fact, Time::ZERO).unwrap();
+        job.verdict(Time::ZERO).map(|(reason, _)| reason)
+    };
+    assert_eq!(check(&rank(1, RankReason::Signaled { signal: 9 })), None);
+    assert_eq!(check(&node(3, NodeReason::Silent)), None);
+    assert_eq!(check(&rank(1, RankReason::Stopped)), Some(EndReason::FencingOff));
+    assert_eq!(check(&node(1, NodeReason::Silent)), Some(EndReason::FencingOff));
+    assert_eq!(check(&node(1, NodeReason::ConnectionLost)), Some(EndReason::FencingOff));
+}

@@ -1,0 +1,167 @@
+//! What the plugin and `ringwatchd` say to each other: the launch data that prterun sends to every node,
+//! and the packets on the control socket between a runtime daemon and its `ringwatchd`.
+//!
+//! Everything is serde data in postcard encoding; one packet of the control socket (`SOCK_SEQPACKET`) holds one value.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use propagation::{EndReason, NodeId, NodeReason, RankReason, Time};
+use serde::{Deserialize, Serialize};
+
+/// Version of the data in this module; both ends must carry the same one.
+pub const LAUNCH_VERSION: u16 = 1;
+
+/// Largest packet on the control socket, in bytes.
+pub const MAX_PACKET: usize = 8 << 20;
+
+/// File descriptor on which `ringwatchd` finds its control socket.
+pub const CONTROL_FD: i32 = 3;
+/// File descriptor on which `ringwatchd` finds its UDP socket.
+pub const UDP_FD: i32 = 4;
+/// File descriptor on which `ringwatchd` finds the node segment.
+pub const SEGMENT_FD: i32 = 5;
+
+/// Parameters of a job, read by prterun and the same on every node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parameters {
+    /// Heartbeat period (eta in the paper).
+    pub period: Duration,
+    /// Suspicion timeout (delta in the paper).
+    pub timeout: Duration,
+    /// How long a rank may be stopped before it is declared dead; `None` switches the watch off.
+    pub stop_timeout: Option<Duration>,
+    /// Whether declared processes are killed on their node.
+    pub fence: bool,
+    /// Names or CIDR subnets of the interfaces to use; empty means all but loopback.
+    pub interfaces: Vec<String>,
+    /// First and last UDP port to try; (0, 0) leaves the choice to the kernel.
+    pub ports: (u16, u16),
+    /// Least severe level that is logged (error, warn, info, debug, trace).
+    pub log_level: String,
+    /// Where the log goes: `stderr` or a path, in which `%h` is the host name, `%j` the job and `%n` the node number.
+    pub log: String,
+}
+
+/// What prterun's plugin puts into the launch message of a job, for every node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchData {
+    /// [`LAUNCH_VERSION`] of the sender.
+    pub version: u16,
+    /// Random identity of the job on the wire.
+    pub job: u64,
+    /// Key that authenticates every datagram of the job.
+    pub key: [u8; 32],
+    /// PMIx namespace of the job.
+    pub nspace: String,
+    /// Number of nodes, prterun's included: node numbers are the ranks of the runtime daemons, 0 is prterun.
+    pub universe: u32,
+    /// Node of each rank, by rank.
+    pub rank_nodes: Vec<NodeId>,
+    /// Where node 0 can be reached, most preferred first.
+    pub rendezvous: Vec<SocketAddr>,
+    /// Variables for the environment of every rank.
+    pub rank_environment: Vec<(String, String)>,
+    /// Whether the ranks have the component that registers them in the node segment; if the user excluded it, nothing
+    /// is known about their way through `MPI_Init`.
+    pub ranks_register: bool,
+    /// The job's parameters.
+    pub parameters: Parameters,
+}
+
+impl LaunchData {
+    /// Ranks on `node`, ascending: the order of the slots in the node's segment.
+    pub fn ranks_of(&self, node: NodeId) -> impl Iterator<Item = u32> + '_ {
+        (0u32..).zip(&self.rank_nodes).filter(move |(_, n)| **n == node).map(|(rank, _)| rank)
+    }
+}
+
+/// First packet to a new `ringwatchd`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Startup {
+    /// The job.
+    pub launch: LaunchData,
+    /// Number of this node.
+    pub me: NodeId,
+    /// How many times `ringwatchd` was started before on this node for this job.
+    pub incarnation: u32,
+    /// Addresses by node if an earlier incarnation learned them; otherwise the rendezvous is held first.
+    pub roster: Option<Vec<SocketAddr>>,
+    /// Process id of prterun or prted: its end is the end of this node.
+    pub runtime_pid: i32,
+}
+
+/// Packets from the plugin to `ringwatchd`, after [`Startup`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToDaemon {
+    /// The runtime lost its connection to a node's daemon (prterun only).
+    ConnectionLost(NodeId),
+    /// The runtime reports that a rank ended abnormally (prterun only: any rank; prted: its own).
+    RankLost {
+        /// The rank.
+        rank: u32,
+        /// What is known about its end.
+        reason: RankReason,
+    },
+    /// Every process of the job has ended: stop watching (prterun tells the others).
+    Finished,
+}
+
+/// Packets from `ringwatchd` to the plugin.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromDaemon {
+    /// The rendezvous is complete; kept by the plugin for the next incarnation.
+    Roster(Vec<SocketAddr>),
+    /// These ranks are dead: one PMIx event each for the ranks of this node.
+    RanksDead {
+        /// The ranks.
+        ranks: Vec<u32>,
+        /// One sentence for the log.
+        why: String,
+    },
+    /// A node was declared dead.
+    NodeDead {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        reason: NodeReason,
+        /// Node that suspected it.
+        suspector: Option<NodeId>,
+        /// Monotonic time of the declaration, for logs.
+        at: Time,
+    },
+    /// The job is over on this node: its ranks have been ended.
+    End {
+        /// Why.
+        reason: End,
+        /// One sentence for the user.
+        sentence: String,
+    },
+}
+
+/// Why a job ends on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// Announced by prterun's node.
+    Announced(EndReason),
+    /// This node has lost contact with prterun's node.
+    CutOff,
+    /// The other nodes hold this node dead.
+    DeclaredDead,
+}
+
+/// Encodes one packet.
+///
+/// # Errors
+/// Only if the value cannot be encoded, which none of this module's types can cause.
+pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, postcard::Error> {
+    postcard::to_stdvec(value)
+}
+
+/// Decodes one packet.
+///
+/// # Errors
+/// If the bytes are not a value of this type.
+pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, postcard::Error> {
+    postcard::from_bytes(bytes)
+}

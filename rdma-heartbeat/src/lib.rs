@@ -1,0 +1,41 @@
+//! `ringwatchd`, the per-node offload daemon, and the transports that carry the protocol of `propagation`.
+//!
+//! The modules [`launch`] and [`segment`] are the client side: what the plugin in the runtime daemons and the component
+//! in the ranks share with the daemon. The others are the daemon itself and its command line tool:
+//!
+//! | module | one idea |
+//! |---|---|
+//! | [`daemon`] | the loop that joins all the others |
+//! | [`job`] | which ranks and nodes are dead, and when that ends the job: no I/O |
+//! | [`rendezvous`] | how the nodes learn each other's addresses: no I/O |
+//! | [`stopped`] | when a process counts as stopped: no I/O |
+//! | [`network`] | messages over a transport, with what was refused |
+//! | [`transport`] | datagrams between nodes |
+//! | [`watch`] | the ranks of this node |
+//! | [`runtime`] | this node's runtime daemon |
+//! | [`pin`] | a process that is held fast while it is watched |
+//! | [`control`] | the socket to the plugin |
+//! | [`status`] | what `ringwatch status` shows |
+//! | [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
+
+pub mod clock;
+pub mod control;
+pub mod daemon;
+pub mod defaults;
+pub mod job;
+pub mod launch;
+pub mod logging;
+pub mod network;
+pub mod parameters;
+pub mod pin;
+pub mod poller;
+pub mod rendezvous;
+pub mod runtime;
+pub mod segment;
+pub mod setup;
+pub mod status;
+pub mod stopped;
+#[cfg(test)]
+mod testing;
+pub mod transport;
+pub mod watch;

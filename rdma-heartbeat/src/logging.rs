@@ -1,0 +1,147 @@
+//! The log: one line per event, `2026-01-01T00:00:00.000000Z INFO host text key=value`.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::SystemTime;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use propagation::NodeId;
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::clock;
+use crate::launch::LaunchData;
+
+/// Name of this host.
+#[must_use]
+pub fn host() -> String {
+    nix::unistd::gethostname().map_or_else(|_| "unknown".into(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Starts the log of this process as the job's parameters say. Whatever is wrong with them, there is a log.
+pub fn start(launch: &LaunchData, me: NodeId) {
+    let parameters = &launch.parameters;
+    let host = host();
+    let mut complaints = Vec::new();
+    let level = parameters.log_level.parse().unwrap_or_else(|_| {
+        complaints.push(format!("the log level {:?} is unknown; info is used", parameters.log_level));
+        LevelFilter::INFO
+    });
+    let file = match parameters.log.as_str() {
+        "" | "stderr" => None,
+        pattern => {
+            let path = expand(pattern, &host, &launch.nspace, me);
+            open(Path::new(&path))
+                .map_err(|error| complaints.push(format!("the log {path} cannot be opened ({error}); stderr is used")))
+                .ok()
+        }
+    };
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(false)
+        .event_format(Line { host })
+        .with_writer(Output { file })
+        .finish();
+    // It fails only if a log was started before, and then that one is used.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    for complaint in complaints {
+        tracing::warn!("{complaint}");
+    }
+}
+
+/// Writes a line to standard error unless that would block.
+pub fn say(line: &str) {
+    let _ = Stderr.write_all(format!("{line}\n").as_bytes());
+}
+
+fn expand(pattern: &str, host: &str, job: &str, node: NodeId) -> String {
+    // A job's name is no folder.
+    let job = job.replace('/', "_");
+    pattern.replace("%h", host).replace("%j", &job).replace("%n", &node.to_string())
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    File::options().append(true).create(true).open(path)
+}
+
+struct Line {
+    host: String,
+}
+
+impl<S, N> FormatEvent<S, N> for Line
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        write!(writer, "{} {} {} ", clock::utc(SystemTime::now()), event.metadata().level(), self.host)?;
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+struct Output {
+    file: Option<File>,
+}
+
+impl<'a> MakeWriter<'a> for Output {
+    type Writer = Box<dyn Write + 'a>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        match &self.file {
+            Some(file) => Box::new(file),
+            None => Box::new(Stderr),
+        }
+    }
+}
+
+/// Standard error, which must never make the daemon wait: it may be a pipe that nobody reads, and a daemon that waits
+/// sends no heartbeat. A line that does not fit is lost. (Making it non-blocking would do so for mpirun, too.)
+struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let stderr = io::stderr();
+        let mut room = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+        // A pipe that is ready for output takes at least a page at once.
+        let piece = &bytes[..bytes.len().min(libc::PIPE_BUF)];
+        match poll(&mut room, PollTimeout::ZERO) {
+            Ok(1..) => stderr.lock().write(piece),
+            _ => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_in_a_log_path_are_filled_in() {
+        assert_eq!(expand("/l/%j/%h-%n.log", "host", "job@1/x", 7), "/l/job@1_x/host-7.log");
+    }
+
+    #[test]
+    fn parent_folders_are_made_and_old_lines_are_kept() {
+        let folder = std::env::temp_dir().join(format!("ringwatch-log-{}", std::process::id()));
+        let path = folder.join("a/b.log");
+        for line in ["one\n", "two\n"] {
+            open(&path).unwrap().write_all(line.as_bytes()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,144 @@
+//! Messages over a transport: sealing, opening, and counting what was refused.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use propagation::wire::{MAX_LEN, Opener, Rejected, Sealer};
+use propagation::{Message, NodeId};
+use tracing::warn;
+
+use crate::launch::LaunchData;
+use crate::transport::Transport;
+
+/// Kinds of refused datagrams, in the order of [`Counters::rejected`].
+pub const REJECTED_KINDS: [&str; 9] =
+    ["truncated", "oversized", "not ours", "version", "other job", "forged", "malformed", "replayed", "unknown node"];
+
+const UNKNOWN_NODE: usize = 8;
+
+/// What went over the network so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Heartbeats sent.
+    pub heartbeats_sent: u64,
+    /// Heartbeats received.
+    pub heartbeats_received: u64,
+    /// Messages of any kind sent.
+    pub sent: u64,
+    /// Messages of any kind received and accepted.
+    pub received: u64,
+    /// Datagrams refused, by [`REJECTED_KINDS`].
+    pub rejected: [u64; REJECTED_KINDS.len()],
+}
+
+/// The nodes of the job, as messages see them.
+pub struct Network {
+    transport: Box<dyn Transport>,
+    sealer: Sealer,
+    opener: Opener,
+    me: NodeId,
+    universe: u32,
+    incoming: Box<[u8]>,
+    outgoing: Vec<u8>,
+    counters: Counters,
+}
+
+impl Network {
+    /// The network of a job as node `me` sees it.
+    #[must_use]
+    pub fn new(transport: Box<dyn Transport>, launch: &LaunchData, me: NodeId, incarnation: u32) -> Self {
+        Self {
+            transport,
+            sealer: Sealer::new(launch.job, launch.key, me, incarnation),
+            opener: Opener::new(launch.job, launch.key),
+            me,
+            universe: launch.universe,
+            // One byte more than any datagram of ours, so that one that is too long does not look like one that is not.
+            incoming: vec![0; MAX_LEN + 1].into_boxed_slice(),
+            outgoing: Vec::with_capacity(2048),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Learns where the nodes are, by node.
+    pub fn set_roster(&mut self, roster: &[SocketAddr]) {
+        self.transport.set_roster(roster);
+    }
+
+    /// Sends a message to a node.
+    pub fn send(&mut self, to: NodeId, message: &Message) {
+        self.seal(message);
+        self.transport.send(to, &self.outgoing);
+    }
+
+    /// Sends a message to an address.
+    pub fn send_to(&mut self, to: SocketAddr, message: &Message) {
+        self.seal(message);
+        self.transport.send_to(to, &self.outgoing);
+    }
+
+    fn seal(&mut self, message: &Message) {
+        self.sealer.seal(message, &mut self.outgoing);
+        self.counters.sent += 1;
+        self.counters.heartbeats_sent += u64::from(matches!(message, Message::Heartbeat { .. }));
+    }
+
+    /// Looks at one datagram. `None`: nothing is there. `Some(None)`: it was refused.
+    pub fn receive(&mut self) -> Option<Option<(NodeId, SocketAddr, Message)>> {
+        let (length, address) = self.transport.receive(&mut self.incoming)?;
+        Some(match self.opener.open(&self.incoming[..length]) {
+            Ok((from, message)) if from < self.universe && from != self.me => {
+                self.counters.received += 1;
+                self.counters.heartbeats_received += u64::from(matches!(message, Message::Heartbeat { .. }));
+                Some((from, address, message))
+            }
+            Ok((from, _)) => {
+                self.refuse(UNKNOWN_NODE, address, &format!("it claims to come from node {from}"));
+                None
+            }
+            Err(rejected) => {
+                self.refuse(kind_of(rejected), address, &rejected);
+                None
+            }
+        })
+    }
+
+    fn refuse(&mut self, kind: usize, address: SocketAddr, why: &dyn std::fmt::Display) {
+        self.counters.rejected[kind] += 1;
+        if self.counters.rejected[kind] == 1 {
+            let kind = REJECTED_KINDS[kind];
+            warn!(kind, from = %address, why = %why, "datagram refused; further ones of this kind are only counted");
+        }
+    }
+
+    /// Name of the transport, for people.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.transport.name()
+    }
+
+    /// What went over the network so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What becomes readable when [`Network::receive`] has something.
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.transport.descriptors()
+    }
+}
+
+fn kind_of(rejected: Rejected) -> usize {
+    match rejected {
+        Rejected::Truncated => 0,
+        Rejected::Oversized => 1,
+        Rejected::NotOurs => 2,
+        Rejected::Version(_) => 3,
+        Rejected::Job => 4,
+        Rejected::Forged => 5,
+        Rejected::Malformed => 6,
+        Rejected::Replayed => 7,
+    }
+}

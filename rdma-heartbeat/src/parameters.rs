@@ -1,0 +1,270 @@
+//! The parameters that a user can set: names, defaults, ranges, and how their text is read.
+//!
+//! The plugin registers each as an MCA parameter `psensor_ringwatch_<name>`.
+
+use std::time::Duration;
+
+use crate::launch::Parameters;
+
+/// One parameter as the user sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Definition {
+    /// Name after `psensor_ringwatch_`.
+    pub name: &'static str,
+    /// Default, as text.
+    pub default: &'static str,
+    /// Help text with unit and range.
+    pub help: &'static str,
+}
+
+/// Every parameter, in the order of [`read`]'s argument.
+pub const DEFINITIONS: [Definition; 10] = [
+    Definition {
+        name: "enable",
+        default: "true",
+        help: "Whether ringwatch serves fault-tolerant jobs (true or false); jobs without fault tolerance are never touched",
+    },
+    Definition {
+        name: "period",
+        default: "100ms",
+        help: "Time between two heartbeats of a node, with unit (us, ms, s, min), 1ms to 60s",
+    },
+    Definition {
+        name: "timeout",
+        default: "10",
+        help: "Silence after which a node is suspected, with unit, or a plain number of periods; at least 3 periods, at most 10min",
+    },
+    Definition {
+        name: "stop_timeout",
+        default: "2s",
+        help: "How long a rank may be stopped (SIGSTOP) before it is declared dead, with unit, 10ms to 1h, or off",
+    },
+    Definition {
+        name: "fence",
+        default: "true",
+        help: "Whether processes that were declared dead are killed on their node (true or false); without it a job ends where that would be needed",
+    },
+    Definition {
+        name: "if_include",
+        default: "",
+        help: "Interfaces or IPv4 subnets (CIDR) for heartbeats, separated by commas; default: what prte_if_include names, else all but loopback",
+    },
+    Definition {
+        name: "port_range",
+        default: "0",
+        help: "UDP ports that may be used, first-last (1024 to 65535), or 0 for any",
+    },
+    Definition {
+        name: "log_level",
+        default: "warn",
+        help: "Least severe messages that are logged: error, warn, info, debug or trace",
+    },
+    Definition {
+        name: "log",
+        default: "stderr",
+        help: "Where messages go: stderr, or a path in which %h is the host, %j the job and %n the number of the node",
+    },
+    Definition { name: "daemon", default: "", help: "Path of ringwatchd; default: beside prted, else found in PATH" },
+];
+
+/// A value that cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parameter psensor_ringwatch_{name} is '{value}': {expected}")]
+pub struct Invalid {
+    name: &'static str,
+    value: String,
+    expected: String,
+}
+
+/// What the parameters say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether ringwatch serves fault-tolerant jobs.
+    pub enable: bool,
+    /// Path of `ringwatchd`; empty means to look for it.
+    pub daemon: String,
+    /// What travels to every node.
+    pub parameters: Parameters,
+}
+
+/// Reads the values of [`DEFINITIONS`].
+///
+/// # Errors
+/// The first value that is malformed or out of range.
+pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
+    let [enable, period, timeout, stop_timeout, fence, interfaces, ports, log_level, log, daemon] = values;
+    let period_range = (Duration::from_millis(1), Duration::from_secs(60));
+    let period = duration("period", period, period_range)?;
+    let timeout_range = (period * 3, Duration::from_secs(600).max(period * 3));
+    let timeout = match timeout.trim().parse::<u32>() {
+        Ok(periods) => in_range("timeout", timeout, period.saturating_mul(periods), timeout_range)?,
+        Err(_) => duration("timeout", timeout, timeout_range)?,
+    };
+    let stop_timeout = match stop_timeout.trim() {
+        "off" | "0" => None,
+        text => Some(duration("stop_timeout", text, (Duration::from_millis(10), Duration::from_secs(3600)))?),
+    };
+    choice("log_level", log_level, &["error", "warn", "info", "debug", "trace"])?;
+    Ok(Settings {
+        enable: boolean("enable", enable)?,
+        daemon: daemon.trim().to_owned(),
+        parameters: Parameters {
+            period,
+            timeout,
+            stop_timeout,
+            fence: boolean("fence", fence)?,
+            interfaces: interfaces
+                .split(',')
+                .map(str::trim)
+                .filter(|part| !part.is_empty())
+                .map(str::to_owned)
+                .collect(),
+            ports: port_range(ports)?,
+            log_level: log_level.trim().to_owned(),
+            log: log.trim().to_owned(),
+        },
+    })
+}
+
+fn duration(name: &'static str, text: &str, range: (Duration, Duration)) -> Result<Duration, Invalid> {
+    let value = parse_duration(text).ok_or_else(|| Invalid {
+        name,
+        value: text.to_owned(),
+        expected: format!(
+            "a time with its unit was expected, such as 10ms or 2s, from {} to {}",
+            show(range.0),
+            show(range.1)
+        ),
+    })?;
+    in_range(name, text, value, range)
+}
+
+fn in_range(name: &'static str, text: &str, value: Duration, range: (Duration, Duration)) -> Result<Duration, Invalid> {
+    if value < range.0 || value > range.1 {
+        let expected = format!("it must be from {} to {}", show(range.0), show(range.1));
+        return Err(Invalid { name, value: text.to_owned(), expected });
+    }
+    Ok(value)
+}
+
+/// Reads a time such as `10ms`, `0.5s`, `250us` or `2min`.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let split = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let number: f64 = text[..split].trim().parse().ok()?;
+    let unit = match &text[split..] {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number * unit)
+        .ok()
+        .map(|exact| Duration::from_micros((exact.as_nanos() as u64 + 500) / 1000))
+}
+
+/// Writes a time the way [`parse_duration`] reads it.
+#[must_use]
+pub fn show(time: Duration) -> String {
+    let micros = time.as_micros();
+    match micros {
+        m if m % 60_000_000 == 0 && m > 0 => format!("{}min", m / 60_000_000),
+        m if m % 1_000_000 == 0 => format!("{}s", m / 1_000_000),
+        m if m % 1_000 == 0 => format!("{}ms", m / 1_000),
+        m => format!("{m}us"),
+    }
+}
+
+fn boolean(name: &'static str, text: &str) -> Result<bool, Invalid> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" | "enabled" => Ok(true),
+        "false" | "0" | "no" | "off" | "disabled" => Ok(false),
+        _ => Err(Invalid { name, value: text.to_owned(), expected: "it must be true or false".into() }),
+    }
+}
+
+fn choice(name: &'static str, text: &str, allowed: &[&str]) -> Result<(), Invalid> {
+    if allowed.contains(&text.trim()) {
+        return Ok(());
+    }
+    Err(Invalid { name, value: text.to_owned(), expected: format!("it must be one of {}", allowed.join(", ")) })
+}
+
+fn port_range(text: &str) -> Result<(u16, u16), Invalid> {
+    let invalid = || Invalid {
+        name: "port_range",
+        value: text.to_owned(),
+        expected: "it must be two ports from 1024 to 65535 such as 40000-40999, or 0 for any".into(),
+    };
+    if text.trim() == "0" {
+        return Ok((0, 0));
+    }
+    let (first, last) = text.split_once('-').ok_or_else(invalid)?;
+    let port = |part: &str| part.trim().parse::<u16>().ok().filter(|port| *port >= 1024);
+    match (port(first), port(last)) {
+        (Some(first), Some(last)) if first <= last => Ok((first, last)),
+        _ => Err(invalid()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(changes: &[(&str, &str)]) -> Result<Settings, Invalid> {
+        let mut values = DEFINITIONS.map(|definition| definition.default.to_owned());
+        for (name, value) in changes {
+            let index = DEFINITIONS.iter().position(|definition| definition.name == *name).unwrap();
+            values[index] = (*value).to_owned();
+        }
+        read(&values)
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_manual() {
+        let settings = with(&[]).unwrap();
+        assert!(settings.enable && settings.parameters.fence);
+        assert_eq!(settings.parameters.period, Duration::from_millis(100));
+        assert_eq!(settings.parameters.timeout, Duration::from_secs(1));
+        assert_eq!(settings.parameters.stop_timeout, Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn the_timeout_follows_the_period_unless_it_has_a_unit() {
+        assert_eq!(with(&[("period", "10ms")]).unwrap().parameters.timeout, Duration::from_millis(100));
+        let settings = with(&[("period", "10ms"), ("timeout", "50ms")]).unwrap();
+        assert_eq!(settings.parameters.timeout, Duration::from_millis(50));
+    }
+
+    #[test]
+    fn times_take_units_and_fractions() {
+        assert_eq!(parse_duration("0.5s"), Some(Duration::from_millis(500)));
+        assert_eq!(parse_duration("250us"), Some(Duration::from_micros(250)));
+        assert_eq!(parse_duration(" 2 min"), Some(Duration::from_secs(120)));
+        for bad in ["", "10", "ms", "-1s", "1e400s", "10 parsecs", "NaNs"] {
+            assert_eq!(parse_duration(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_range() {
+        let told = |changes: &[(&str, &str)]| with(changes).unwrap_err().to_string();
+        assert_eq!(
+            told(&[("period", "0.1ms")]),
+            "parameter psensor_ringwatch_period is '0.1ms': it must be from 1ms to 1min"
+        );
+        assert_eq!(
+            told(&[("timeout", "2")]),
+            "parameter psensor_ringwatch_timeout is '2': it must be from 300ms to 10min"
+        );
+        assert!(told(&[("period", "10")]).contains("a time with its unit"));
+        assert!(told(&[("port_range", "80-90")]).contains("1024 to 65535"));
+        assert!(told(&[("port_range", "5000-4000")]).contains("1024 to 65535"));
+        assert!(told(&[("fence", "maybe")]).contains("true or false"));
+        assert!(told(&[("log_level", "loud")]).contains("error, warn"));
+        assert!(told(&[("stop_timeout", "2h")]).contains("10ms to 60min"));
+    }
+}

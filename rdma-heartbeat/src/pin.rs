@@ -1,0 +1,229 @@
+//! A process that is held fast while it is watched: whatever happens to its number, a [`Pin`] never means another one.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open, openat};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::Mode;
+use propagation::RankReason;
+
+/// Why a process cannot be pinned.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    /// There is no such process, or no longer.
+    #[error("there is no such process")]
+    Gone,
+    /// The process belongs to somebody else.
+    #[error("the process belongs to user {0}")]
+    Foreign(u32),
+    /// The operating system refused.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+impl From<Errno> for PinError {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::ENOENT | Errno::ESRCH => Self::Gone,
+            other => Self::System(other.into()),
+        }
+    }
+}
+
+/// What `/proc/<pid>/stat` says at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// State letter of the process, see proc_pid_stat(5).
+    pub state: u8,
+    /// When it started, in clock ticks since the node did.
+    pub started: u64,
+    /// Status in the form of waitpid(2); meaningful once the state is `Z`.
+    pub exit_code: i32,
+}
+
+impl Sample {
+    fn parse(stat: &[u8]) -> Option<Self> {
+        // The name in parentheses may itself hold spaces and parentheses.
+        let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+        let rest = std::str::from_utf8(&stat[after_name..]).ok()?;
+        let mut fields = rest.split_ascii_whitespace();
+        let state = *fields.next()?.as_bytes().first()?;
+        let started = fields.nth(18)?.parse().ok()?;
+        let exit_code = fields.nth(29).and_then(|field| field.parse().ok()).unwrap_or(0);
+        Some(Self { state, started, exit_code })
+    }
+}
+
+/// A process of this user, held by descriptors that stay bound to it when its number is given to another.
+#[derive(Debug)]
+pub struct Pin {
+    pid: i32,
+    pidfd: OwnedFd,
+    directory: OwnedFd,
+    stat: File,
+}
+
+impl Pin {
+    /// Pins the process that has this number now, if it belongs to the caller's user.
+    ///
+    /// # Errors
+    /// If there is none, it is somebody else's, or the system refuses.
+    pub fn take(pid: i32) -> Result<Self, PinError> {
+        if pid <= 0 {
+            return Err(PinError::Gone);
+        }
+        let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        let directory = open(format!("/proc/{pid}").as_str(), flags, Mode::empty())?;
+        let stat = File::from(openat(&directory, "stat", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?);
+        let before = read_sample(&stat).ok_or(PinError::Gone)?;
+        let pidfd = pidfd_open(pid)?;
+        let pin = Self { pid, pidfd, directory, stat };
+        // The stat file is bound to the process that had the number at first. If it can still be read, the number was
+        // not free in between, and the process descriptor means the same process.
+        if pin.sample().is_none_or(|after| after.started != before.started) {
+            return Err(PinError::Gone);
+        }
+        match pin.status_number("Uid:") {
+            Some(uid) if uid == nix::unistd::getuid().as_raw() => Ok(pin),
+            Some(uid) => Err(PinError::Foreign(uid)),
+            None => Err(PinError::Gone),
+        }
+    }
+
+    /// The number of the process, for people.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// State of the process; `None` once its parent has collected it.
+    #[must_use]
+    pub fn sample(&self) -> Option<Sample> {
+        read_sample(&self.stat)
+    }
+
+    /// Whether the process is stopped and nobody traces it.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.sample().is_some_and(|sample| sample.state == b'T') && self.status_number("TracerPid:") == Some(0)
+    }
+
+    /// Whether the process has ended, collected or not.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let mut waiting = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
+        matches!(poll(&mut waiting, PollTimeout::ZERO), Ok(1..))
+    }
+
+    /// How the process ended, as far as it can still be seen: only until its parent collects it.
+    #[must_use]
+    pub fn end_reason(&self) -> RankReason {
+        match self.sample() {
+            Some(sample) if matches!(sample.state, b'Z' | b'X') => match sample.exit_code & 0x7f {
+                0 => RankReason::Exited { status: (sample.exit_code >> 8) & 0xff },
+                signal => RankReason::Signaled { signal },
+            },
+            _ => RankReason::Reported,
+        }
+    }
+
+    /// Kills exactly this process.
+    ///
+    /// # Errors
+    /// If the system refuses; that the process has ended already is no error.
+    pub fn kill(&self) -> io::Result<()> {
+        let null = std::ptr::null::<libc::siginfo_t>();
+        // SAFETY: the call takes a descriptor that lives as long as self, a signal number, no siginfo and no flags.
+        let result =
+            unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.pidfd.as_raw_fd(), libc::SIGKILL, null, 0) };
+        match Errno::result(result) {
+            Ok(_) | Err(Errno::ESRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// First number of a line of `/proc/<pid>/status`.
+    fn status_number(&self, name: &str) -> Option<u32> {
+        let file = openat(&self.directory, "status", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
+        let mut text = String::with_capacity(2048);
+        File::from(file).read_to_string(&mut text).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_ascii_whitespace().next()?.parse().ok()
+    }
+}
+
+impl AsFd for Pin {
+    /// Readable once the process has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+fn read_sample(stat: &File) -> Option<Sample> {
+    let mut buffer = [0; 2048];
+    let length = stat.read_at(&mut buffer, 0).ok()?;
+    Sample::parse(&buffer[..length])
+}
+
+fn pidfd_open(pid: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: the call takes two integers and returns a new descriptor or an error.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let descriptor = Errno::result(result)?;
+    let descriptor = i32::try_from(descriptor).map_err(|_| Errno::EBADF)?;
+    // SAFETY: the descriptor is new and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{sleeper, wait_until};
+
+    #[test]
+    fn a_name_with_parentheses_does_not_confuse() {
+        let mut line = b"7 (a) R (b c) T 1 7".to_vec();
+        for field in 6..=52 {
+            line.extend_from_slice(format!(" {field}").as_bytes());
+        }
+        assert_eq!(Sample::parse(&line), Some(Sample { state: b'T', started: 22, exit_code: 52 }));
+        assert_eq!(Sample::parse(b"7 (short) T 1"), None);
+        assert_eq!(Sample::parse(b""), None);
+    }
+
+    #[test]
+    fn a_killed_process_is_seen_with_its_signal_until_it_is_collected() {
+        let mut child = sleeper();
+        let pin = Pin::take(child.id() as i32).unwrap();
+        assert!(!pin.has_ended());
+        pin.kill().unwrap();
+        wait_until(|| pin.has_ended());
+        assert_eq!(pin.end_reason(), RankReason::Signaled { signal: libc::SIGKILL });
+        child.wait().unwrap();
+        assert_eq!((pin.sample(), pin.end_reason()), (None, RankReason::Reported));
+        pin.kill().unwrap();
+    }
+
+    #[test]
+    fn a_stopped_process_is_stopped() {
+        let mut child = sleeper();
+        let pin = Pin::take(child.id() as i32).unwrap();
+        assert!(!pin.is_stopped());
+        let pid = nix::unistd::Pid::from_raw(pin.pid());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        wait_until(|| pin.is_stopped());
+        pin.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!pin.is_stopped());
+    }
+
+    #[test]
+    fn nobody_is_pinned_by_a_number_that_nobody_has() {
+        assert!(matches!(Pin::take(0), Err(PinError::Gone)));
+        assert!(matches!(Pin::take(-1), Err(PinError::Gone)));
+        assert!(matches!(Pin::take(i32::MAX), Err(PinError::Gone)));
+    }
+}

@@ -1,0 +1,328 @@
+//! How the nodes learn each other's addresses, without I/O.
+//!
+//! Every node but 0 says [`Message::Hello`] to each address of node 0 that the launch data names, again and again,
+//! until it has the whole roster. Node 0 takes the address each datagram came from, answers with a `Hello` of its own,
+//! which says "I heard you, wait", and once everybody has called sends the roster to all. It goes on to answer a late
+//! `Hello` with the roster, because the datagrams may get lost.
+//!
+//! Nobody can know which address of node 0 works from everywhere; so each node keeps the one from which its answer came.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use propagation::{Message, NodeId, Time};
+
+/// Time between two calls of a node that waits.
+const CALL_INTERVAL: Duration = Duration::from_millis(20);
+/// Addresses in one datagram of the roster: 64 IPv6 addresses stay below the usual 1500 bytes of a frame.
+const PART: usize = 64;
+
+/// One thing for the caller to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Send this message.
+    Send(SocketAddr, Message),
+    /// The addresses of all nodes are known.
+    Complete(Vec<SocketAddr>),
+    /// At node 0: these nodes did not call in time.
+    Missing(Vec<NodeId>),
+    /// At other nodes: node 0 did not answer in time.
+    NoAnswer,
+}
+
+/// One node's part in the rendezvous.
+#[derive(Debug)]
+pub enum Rendezvous {
+    /// Node 0.
+    Leader(Leader),
+    /// Any other node.
+    Caller(Caller),
+}
+
+/// How long the rendezvous may take: launching is slow, whatever the timeout.
+#[must_use]
+pub fn limit(timeout: Duration) -> Duration {
+    (timeout * 10).max(Duration::from_secs(30))
+}
+
+impl Rendezvous {
+    /// The part of node `me`, which fails after `limit`.
+    #[must_use]
+    pub fn new(me: NodeId, universe: u32, rendezvous: &[SocketAddr], now: Time, limit: Duration) -> Self {
+        if me == 0 {
+            // Nobody uses what stands in for node 0's own address.
+            let own = rendezvous.first().copied().unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
+            return Self::Leader(Leader { own, universe, callers: BTreeMap::new(), fails_at: now + limit });
+        }
+        Self::Caller(Caller {
+            me,
+            universe,
+            addresses: rendezvous.to_vec(),
+            answered_from: None,
+            parts: Vec::new(),
+            next_call: now,
+            fails_at: now + limit,
+            limit,
+        })
+    }
+
+    /// Takes a message that came from `address`.
+    pub fn handle(&mut self, from: NodeId, address: SocketAddr, message: &Message, out: &mut Vec<Step>) {
+        match (self, message) {
+            (Self::Leader(leader), Message::Hello { node, .. }) if *node == from => leader.heard(from, address, out),
+            (Self::Caller(caller), _) if from == 0 => caller.heard(address, message, out),
+            _ => {}
+        }
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Time, out: &mut Vec<Step>) {
+        match self {
+            Self::Leader(leader) if now >= leader.fails_at => {
+                out.push(Step::Missing(
+                    (1..leader.universe).filter(|node| !leader.callers.contains_key(node)).collect(),
+                ));
+            }
+            Self::Leader(_) => {}
+            Self::Caller(caller) => caller.tick(now, out),
+        }
+    }
+
+    /// When [`Rendezvous::tick`] has something to do.
+    #[must_use]
+    pub fn deadline(&self) -> Time {
+        match self {
+            Self::Leader(leader) => leader.fails_at,
+            Self::Caller(caller) => caller.next_call.min(caller.fails_at),
+        }
+    }
+}
+
+/// Node 0's part.
+#[derive(Debug)]
+pub struct Leader {
+    own: SocketAddr,
+    universe: u32,
+    callers: BTreeMap<NodeId, SocketAddr>,
+    fails_at: Time,
+}
+
+impl Leader {
+    fn heard(&mut self, from: NodeId, address: SocketAddr, out: &mut Vec<Step>) {
+        // A node with several interfaces calls from several addresses; the first to arrive stays.
+        self.callers.entry(from).or_insert(address);
+        if self.callers.len() + 1 < self.universe as usize {
+            out.push(Step::Send(address, Message::Hello { node: 0, port_hint: 0 }));
+            return;
+        }
+        let roster: Vec<_> = std::iter::once(self.own).chain(self.callers.values().copied()).collect();
+        // First, because whoever comes after a crash of this process needs it: nobody will call again.
+        out.push(Step::Complete(roster.clone()));
+        let parts = roster_messages(&roster);
+        for address in self.callers.values() {
+            out.extend(parts.iter().map(|part| Step::Send(*address, part.clone())));
+        }
+    }
+}
+
+/// The roster as messages.
+#[must_use]
+pub fn roster_messages(roster: &[SocketAddr]) -> Vec<Message> {
+    let parts = u16::try_from(roster.len().div_ceil(PART)).unwrap_or(u16::MAX);
+    (0u16..)
+        .zip(roster.chunks(PART))
+        .map(|(part, addresses)| Message::Roster { part, parts, addresses: addresses.to_vec() })
+        .collect()
+}
+
+/// Any other node's part.
+#[derive(Debug)]
+pub struct Caller {
+    me: NodeId,
+    universe: u32,
+    addresses: Vec<SocketAddr>,
+    answered_from: Option<SocketAddr>,
+    parts: Vec<Option<Vec<SocketAddr>>>,
+    next_call: Time,
+    fails_at: Time,
+    limit: Duration,
+}
+
+impl Caller {
+    fn heard(&mut self, address: SocketAddr, message: &Message, out: &mut Vec<Step>) {
+        let (part, parts, addresses) = match message {
+            Message::Hello { .. } => return self.answered(address),
+            Message::Roster { part, parts, addresses } => (usize::from(*part), usize::from(*parts), addresses),
+            _ => return,
+        };
+        if part >= parts || parts > (self.universe as usize).div_ceil(PART) {
+            return;
+        }
+        self.answered(address);
+        self.parts.resize(parts, None);
+        self.parts[part] = Some(addresses.clone());
+        if self.parts.iter().any(Option::is_none) {
+            return;
+        }
+        let mut roster: Vec<_> = self.parts.iter().flatten().flatten().copied().collect();
+        if roster.len() == self.universe as usize {
+            roster[0] = self.answered_from.unwrap_or(address);
+            out.push(Step::Complete(roster));
+        } else {
+            self.parts.clear();
+        }
+    }
+
+    /// The first answer decides how node 0 is reached, and that this node waits for it to give up first.
+    fn answered(&mut self, address: SocketAddr) {
+        if self.answered_from.is_none() {
+            self.answered_from = Some(address);
+            self.fails_at += self.limit;
+        }
+    }
+
+    fn tick(&mut self, now: Time, out: &mut Vec<Step>) {
+        if now >= self.fails_at {
+            out.push(Step::NoAnswer);
+        } else if now >= self.next_call {
+            self.next_call = now + CALL_INTERVAL;
+            let hello = Message::Hello { node: self.me, port_hint: 0 };
+            out.extend(self.addresses.iter().map(|address| Step::Send(*address, hello.clone())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    fn address(n: usize) -> SocketAddr {
+        SocketAddr::from(([10, 0, (n / 250) as u8, (n % 250) as u8], 7))
+    }
+
+    fn hello(node: NodeId) -> Message {
+        Message::Hello { node, port_hint: 0 }
+    }
+
+    /// Every message reaches everybody, except those that `lost` says.
+    fn hold(universe: u32, mut lost: impl FnMut() -> bool) -> Vec<Vec<SocketAddr>> {
+        let mut nodes: Vec<_> = (0..universe)
+            .map(|me| Rendezvous::new(me, universe, &[address(999), address(0)], Time::ZERO, LIMIT))
+            .collect();
+        let mut rosters = vec![Vec::new(); universe as usize];
+        let mut now = Time::ZERO;
+        while rosters.iter().any(Vec::is_empty) {
+            assert!(now < LIMIT);
+            for caller in 1..universe as usize {
+                let mut out = Vec::new();
+                if rosters[caller].is_empty() {
+                    nodes[caller].tick(now, &mut out);
+                }
+                for step in out {
+                    let Step::Send(to, message) = step else { panic!("{step:?}") };
+                    if to != address(0) || lost() {
+                        continue;
+                    }
+                    let mut answers = Vec::new();
+                    if rosters[0].is_empty() {
+                        nodes[0].handle(caller as u32, address(caller), &message, &mut answers);
+                    } else {
+                        answers
+                            .extend(roster_messages(&rosters[0]).into_iter().map(|m| Step::Send(address(caller), m)));
+                    }
+                    for answer in answers {
+                        match answer {
+                            Step::Complete(roster) => rosters[0] = roster,
+                            Step::Send(to, message) => {
+                                let to = (1..).find(|n| address(*n) == to).unwrap();
+                                let mut done = Vec::new();
+                                if !lost() && rosters[to].is_empty() {
+                                    nodes[to].handle(0, address(0), &message, &mut done);
+                                }
+                                for step in done {
+                                    let Step::Complete(roster) = step else { panic!("{step:?}") };
+                                    rosters[to] = roster;
+                                }
+                            }
+                            other => panic!("{other:?}"),
+                        }
+                    }
+                }
+            }
+            now += CALL_INTERVAL;
+        }
+        rosters
+    }
+
+    #[test]
+    fn everybody_gets_the_roster_in_spite_of_losses() {
+        for (universe, lost_of_8) in [(2, 4), (4, 3), (300, 1)] {
+            let mut random = 1u32;
+            let rosters = hold(universe, || {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                random >> 29 < lost_of_8
+            });
+            let expected: Vec<_> = (0..universe as usize).map(address).collect();
+            for roster in &rosters[1..] {
+                assert_eq!(roster, &expected);
+            }
+            assert_eq!(rosters[0][1..], expected[1..]);
+        }
+    }
+
+    #[test]
+    fn the_leader_names_who_is_missing() {
+        let mut leader = Rendezvous::new(0, 4, &[address(0)], Time::ZERO, LIMIT);
+        let mut out = Vec::new();
+        leader.handle(2, address(2), &hello(2), &mut out);
+        assert_eq!(out, [Step::Send(address(2), hello(0))]);
+        out.clear();
+        leader.handle(1, address(1), &hello(3), &mut out);
+        leader.tick(LIMIT - Duration::from_nanos(1), &mut out);
+        assert_eq!(out, []);
+        assert_eq!(leader.deadline(), LIMIT);
+        leader.tick(LIMIT, &mut out);
+        assert_eq!(out, [Step::Missing(vec![1, 3])]);
+    }
+
+    #[test]
+    fn a_caller_gives_up_and_later_if_it_was_answered() {
+        let mut silent = Rendezvous::new(1, 3, &[address(0)], Time::ZERO, LIMIT);
+        let mut answered = Rendezvous::new(2, 3, &[address(0)], Time::ZERO, LIMIT);
+        let mut out = Vec::new();
+        answered.handle(0, address(5), &hello(0), &mut out);
+        answered.handle(
+            1,
+            address(6),
+            &Message::Roster { part: 0, parts: 1, addresses: vec![address(1); 3] },
+            &mut out,
+        );
+        silent.tick(LIMIT, &mut out);
+        assert_eq!(out, [Step::NoAnswer]);
+        out.clear();
+        answered.tick(LIMIT, &mut out);
+        assert!(matches!(out[..], [Step::Send(..)]));
+        answered.tick(LIMIT * 2, &mut out);
+        assert_eq!(out[1..], [Step::NoAnswer]);
+    }
+
+    #[test]
+    fn a_wrong_roster_is_refused() {
+        let mut caller = Rendezvous::new(1, 3, &[address(0)], Time::ZERO, LIMIT);
+        let mut out = Vec::new();
+        for (part, parts, count) in [(0, 1, 2), (1, 1, 3), (0, 9, 3), (0, 0, 0)] {
+            caller.handle(
+                0,
+                address(0),
+                &Message::Roster { part, parts, addresses: vec![address(1); count] },
+                &mut out,
+            );
+        }
+        assert_eq!(out, []);
+        caller.handle(0, address(4), &Message::Roster { part: 0, parts: 1, addresses: vec![address(1); 3] }, &mut out);
+        assert_eq!(out, [Step::Complete(vec![address(0), address(1), address(1)])]);
+    }
+}

@@ -1,0 +1,171 @@
+//! This node's runtime daemon, prterun or prted: its end is the end of the node.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use propagation::Time;
+use tracing::{error, info};
+
+use crate::pin::{Pin, PinError};
+use crate::stopped::{StopCount, sampling_interval};
+
+/// How long after the control socket was closed the process may still be seen to end, or the end of the job to come.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Why the node has no runtime daemon any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The process ended.
+    Ended,
+    /// It closed the control socket.
+    HungUp,
+    /// It has been stopped for too long.
+    Stopped,
+}
+
+/// The runtime daemon as it is watched.
+pub struct Runtime {
+    pid: i32,
+    pin: Option<Pin>,
+    stop_limit: Option<Duration>,
+    count: StopCount,
+    next_sample: Time,
+    hung_up: Option<Time>,
+    ended: Option<Time>,
+    reported: bool,
+}
+
+impl Runtime {
+    /// Pins the runtime daemon. It counts as lost after it was stopped for `stop_limit`; a user may stop mpirun
+    /// itself, so prterun has none.
+    ///
+    /// # Errors
+    /// If the process cannot be pinned for another reason than that it has ended.
+    pub fn new(pid: i32, stop_limit: Option<Duration>, now: Time) -> Result<Self, PinError> {
+        let pin = match Pin::take(pid) {
+            Err(PinError::Gone) => None,
+            other => Some(other?),
+        };
+        Ok(Self {
+            pid,
+            ended: pin.is_none().then_some(now),
+            next_sample: if pin.is_some() && stop_limit.is_some() { now } else { Time::MAX },
+            pin,
+            stop_limit,
+            count: StopCount::default(),
+            hung_up: None,
+            reported: false,
+        })
+    }
+
+    /// Process number, for people.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// What becomes readable when the process ends; `None` if it had ended at the start.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.pin.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Takes note that the control socket was closed.
+    pub fn hang_up(&mut self, now: Time) {
+        self.hung_up.get_or_insert(now);
+    }
+
+    /// Takes note that the descriptor became readable.
+    pub fn end(&mut self, now: Time) {
+        self.ended.get_or_insert(now);
+    }
+
+    /// Whether the daemon is lost; says so once. `urgent`: there are ranks that must not outlive it. If not, whether it
+    /// ended in order is left to the end of the job, which is given a moment to arrive.
+    pub fn look(&mut self, now: Time, urgent: bool) -> Option<Loss> {
+        if self.reported {
+            return None;
+        }
+        let stopped = self.sample(now);
+        let wait = if urgent { Duration::ZERO } else { GRACE };
+        let loss = match (self.ended, self.hung_up) {
+            (Some(at), _) if now >= at + wait => Some(Loss::Ended),
+            (_, Some(at)) if now >= at + GRACE => Some(Loss::HungUp),
+            _ if stopped => Some(Loss::Stopped),
+            _ => None,
+        };
+        self.reported = loss.is_some();
+        loss
+    }
+
+    fn sample(&mut self, now: Time) -> bool {
+        let (Some(pin), Some(limit)) = (&self.pin, self.stop_limit) else { return false };
+        if now < self.next_sample {
+            return false;
+        }
+        self.next_sample = now + sampling_interval(limit);
+        self.count.observe(now, pin.is_stopped(), limit)
+    }
+
+    /// When [`Runtime::look`] has something to do.
+    #[must_use]
+    pub fn deadline(&self) -> Time {
+        if self.reported {
+            return Time::MAX;
+        }
+        let after_grace = |at: Option<Time>| at.map_or(Time::MAX, |at| at + GRACE);
+        self.next_sample.min(after_grace(self.ended)).min(after_grace(self.hung_up))
+    }
+
+    /// Kills the runtime daemon if it still lives.
+    pub fn kill(&self) {
+        let Some(pin) = self.pin.as_ref().filter(|pin| !pin.has_ended()) else { return };
+        match pin.kill() {
+            Ok(()) => info!(pid = self.pid, "runtime daemon killed"),
+            Err(error) => error!(pid = self.pid, %error, "the runtime daemon cannot be killed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{sleeper, wait_until};
+
+    fn ms(n: u64) -> Time {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn an_end_counts_at_once_only_if_ranks_are_left_and_is_said_once() {
+        let mut runtime = Runtime::new(i32::MAX, None, ms(5)).unwrap();
+        assert!(runtime.descriptor().is_none());
+        assert_eq!(runtime.look(ms(5), false), None);
+        assert_eq!(runtime.deadline(), ms(105));
+        assert_eq!(runtime.look(ms(6), true), Some(Loss::Ended));
+        assert_eq!(runtime.look(ms(200), true), None);
+        assert_eq!(runtime.deadline(), Time::MAX);
+    }
+
+    #[test]
+    fn a_closed_socket_counts_after_a_moment_and_a_stop_after_its_limit() {
+        let mut child = sleeper();
+        let pid = child.id() as i32;
+        let mut hung_up = Runtime::new(pid, None, ms(0)).unwrap();
+        hung_up.hang_up(ms(10));
+        assert_eq!(hung_up.look(ms(109), true), None);
+        assert_eq!(hung_up.look(ms(110), true), Some(Loss::HungUp));
+
+        let mut stopped = Runtime::new(pid, Some(ms(16)), ms(0)).unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGSTOP).unwrap();
+        let pin = Pin::take(pid).unwrap();
+        wait_until(|| pin.is_stopped());
+        for now in 0..16 {
+            assert_eq!(stopped.look(ms(now), true), None);
+        }
+        assert_eq!(stopped.look(ms(16), true), Some(Loss::Stopped));
+        stopped.kill();
+        child.wait().unwrap();
+        assert!(pin.has_ended());
+    }
+}

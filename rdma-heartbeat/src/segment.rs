@@ -1,0 +1,360 @@
+//! The node segment: shared memory between `ringwatchd`, the plugin that made it and the ranks of one node.
+//!
+//! It holds one slot per local rank, in which the rank says who it is and how far it has come, and the node's failure
+//! log, which `ringwatchd` appends to and every rank reads from MPI's progress loop: one relaxed load when nothing
+//! happened. It is an anonymous file (`memfd`), reached by ranks through `/proc/<pid>/fd/<n>` of the runtime daemon, so
+//! nothing stays behind whatever dies.
+//!
+//! Only the owner of the job can open it. Its size is sealed; every index read from it is checked, because a rank
+//! gone wild may write anything.
+//!
+//! ```text
+//! offset  size  field
+//!      0     8  magic
+//!      8     4  slots: number of local ranks
+//!     12     4  capacity: entries the log can hold
+//!     16     4  length of the log (atomic, released after the entry)
+//!     20     4  beat: incremented by ringwatchd's main loop (atomic)
+//!     24     4  flags (atomic): FLAG_ALL_READY
+//!     28    36  reserved
+//!     64  64*n  slots: pid u32, phase u32, rank u32, changed defaults u32
+//!      …   8*c  log: kind u32, id u32
+//! ```
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+/// Environment variable in which ranks find the path of their node's segment.
+pub const SEGMENT_VARIABLE: &str = "RINGWATCH_SEGMENT";
+/// Set when every rank of the job has passed `MPI_Init` (node 0 only).
+pub const FLAG_ALL_READY: u32 = 1;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch1");
+const HEADER: usize = 64;
+const SLOT: usize = 64;
+const ENTRY: usize = 8;
+
+/// How far a local rank has come in its life with MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Phase {
+    /// Nobody has registered in the slot.
+    Unknown = 0,
+    /// Inside `MPI_Init`.
+    Initialising = 1,
+    /// `MPI_Init` has returned.
+    Running = 2,
+    /// Inside `MPI_Finalize`.
+    Finalising = 3,
+    /// `MPI_Finalize` has returned: the end of the process is no failure.
+    Finalised = 4,
+}
+
+impl Phase {
+    fn from_raw(raw: u32) -> Self {
+        match raw {
+            1 => Self::Initialising,
+            2 => Self::Running,
+            3 => Self::Finalising,
+            4 => Self::Finalised,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// One entry of the failure log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A rank is dead.
+    Rank(u32),
+    /// A node is dead; its ranks have entries of their own.
+    Node(u32),
+}
+
+/// Why a segment cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// The operating system refused.
+    #[error("node segment: {0}")]
+    System(#[from] std::io::Error),
+    /// The file is not a segment of this version.
+    #[error("node segment: the file is not a segment of this version of ringwatch")]
+    Foreign,
+}
+
+impl From<nix::Error> for SegmentError {
+    fn from(error: nix::Error) -> Self {
+        Self::System(error.into())
+    }
+}
+
+/// A mapped node segment.
+#[derive(Debug)]
+pub struct Segment {
+    base: NonNull<u8>,
+    bytes: usize,
+    slots: u32,
+    capacity: u32,
+}
+
+// SAFETY: all access to the mapping after construction goes through atomics.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Makes a segment for the given local ranks with room for `capacity` log entries, and returns it with its file.
+    ///
+    /// # Errors
+    /// If the system has no memory or descriptors left.
+    pub fn create(ranks: &[u32], capacity: u32) -> Result<(Self, OwnedFd), SegmentError> {
+        let slots = u32::try_from(ranks.len()).map_err(|_| SegmentError::Foreign)?;
+        let file = memfd_create(c"ringwatch", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        let bytes = size_of_segment(slots, capacity);
+        nix::unistd::ftruncate(&file, i64::try_from(bytes).map_err(|_| SegmentError::Foreign)?)?;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL))?;
+        let segment = Self::map(&file, bytes, slots, capacity)?;
+        // SAFETY: the mapping is at least HEADER bytes long, page aligned, and nobody else has it yet.
+        unsafe {
+            segment.base.cast::<u64>().write(MAGIC);
+            segment.base.add(8).cast::<u32>().write(slots);
+            segment.base.add(12).cast::<u32>().write(capacity);
+        }
+        for (slot, rank) in (0..slots).zip(ranks) {
+            segment.word(HEADER + SLOT * slot as usize + 8).store(*rank, Ordering::Release);
+        }
+        Ok((segment, file))
+    }
+
+    /// Maps the segment behind a descriptor.
+    ///
+    /// # Errors
+    /// If it cannot be mapped or is not a segment.
+    pub fn open(file: &impl AsFd) -> Result<Self, SegmentError> {
+        let status = nix::sys::stat::fstat(file)?;
+        let bytes = usize::try_from(status.st_size).map_err(|_| SegmentError::Foreign)?;
+        if bytes < HEADER {
+            return Err(SegmentError::Foreign);
+        }
+        let mut segment = Self::map(file, bytes, 0, 0)?;
+        // SAFETY: the mapping is at least HEADER bytes long and page aligned; these fields never change after creation.
+        let (magic, slots, capacity) = unsafe {
+            (
+                segment.base.cast::<u64>().read(),
+                segment.base.add(8).cast::<u32>().read(),
+                segment.base.add(12).cast::<u32>().read(),
+            )
+        };
+        if magic != MAGIC || size_of_segment(slots, capacity) != bytes {
+            return Err(SegmentError::Foreign);
+        }
+        segment.slots = slots;
+        segment.capacity = capacity;
+        Ok(segment)
+    }
+
+    /// Maps the segment at a path (`/proc/<pid>/fd/<n>`).
+    ///
+    /// # Errors
+    /// As [`Segment::open`], and if the path cannot be opened.
+    pub fn open_path(path: &str) -> Result<Self, SegmentError> {
+        let file = File::options().read(true).write(true).open(path)?;
+        Self::open(&file)
+    }
+
+    fn map(file: &impl AsFd, bytes: usize, slots: u32, capacity: u32) -> Result<Self, SegmentError> {
+        let length = std::num::NonZeroUsize::new(bytes).ok_or(SegmentError::Foreign)?;
+        // SAFETY: a fresh shared mapping of a file whose size is sealed.
+        let base =
+            unsafe { mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, file, 0)? };
+        Ok(Self { base: base.cast(), bytes, slots, capacity })
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset + 4 <= self.bytes && offset % 4 == 0, "offset inside the segment");
+        // SAFETY: in bounds and aligned by the assertion; the mapping lives as long as self; all users access atomically.
+        unsafe { AtomicU32::from_ptr(self.base.add(offset).cast().as_ptr()) }
+    }
+
+    /// Number of local ranks.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Rank that slot `slot` belongs to.
+    #[must_use]
+    pub fn rank(&self, slot: u32) -> u32 {
+        self.word(self.slot_offset(slot) + 8).load(Ordering::Acquire)
+    }
+
+    /// Slot of a rank of this node.
+    #[must_use]
+    pub fn slot_of(&self, rank: u32) -> Option<u32> {
+        (0..self.slots).find(|slot| self.rank(*slot) == rank)
+    }
+
+    /// Process id that registered in a slot, and its phase.
+    #[must_use]
+    pub fn occupant(&self, slot: u32) -> (i32, Phase) {
+        let offset = self.slot_offset(slot);
+        let phase = Phase::from_raw(self.word(offset + 4).load(Ordering::Acquire));
+        (i32::try_from(self.word(offset).load(Ordering::Acquire)).unwrap_or(0), phase)
+    }
+
+    /// Registers the calling process in a slot, or moves it on to another phase.
+    pub fn enter(&self, slot: u32, pid: u32, phase: Phase) {
+        let offset = self.slot_offset(slot);
+        self.word(offset).store(pid, Ordering::Release);
+        self.word(offset + 4).store(phase as u32, Ordering::Release);
+    }
+
+    /// Adds to the defaults that a rank has changed (bits of [`crate::defaults::Default`]).
+    pub fn note_changes(&self, slot: u32, mask: u32) {
+        self.word(self.slot_offset(slot) + 12).fetch_or(mask, Ordering::AcqRel);
+    }
+
+    /// The defaults that a rank has changed.
+    #[must_use]
+    pub fn changes(&self, slot: u32) -> u32 {
+        self.word(self.slot_offset(slot) + 12).load(Ordering::Acquire)
+    }
+
+    fn slot_offset(&self, slot: u32) -> usize {
+        assert!(slot < self.slots, "slot exists");
+        HEADER + SLOT * slot as usize
+    }
+
+    /// Length of the log as a relaxed load: what a rank looks at in its progress loop.
+    #[must_use]
+    pub fn glance(&self) -> u32 {
+        self.word(16).load(Ordering::Relaxed)
+    }
+
+    /// Number of entries of the log.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.word(16).load(Ordering::Acquire).min(self.capacity)
+    }
+
+    /// Whether nobody has died.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Entry `index` of the log, which must be less than [`Segment::len`].
+    #[must_use]
+    pub fn entry(&self, index: u32) -> Option<Entry> {
+        if index >= self.len() {
+            return None;
+        }
+        let offset = HEADER + SLOT * self.slots as usize + ENTRY * index as usize;
+        let id = self.word(offset + 4).load(Ordering::Relaxed);
+        match self.word(offset).load(Ordering::Relaxed) {
+            1 => Some(Entry::Rank(id)),
+            2 => Some(Entry::Node(id)),
+            _ => None,
+        }
+    }
+
+    /// Appends to the log; only one process may do so at a time (`ringwatchd`). A full log drops the entry and
+    /// returns false, which cannot happen when the capacity is the number of ranks and nodes of the job.
+    pub fn append(&self, entry: Entry) -> bool {
+        let length = self.len();
+        if length >= self.capacity {
+            return false;
+        }
+        let (kind, id) = match entry {
+            Entry::Rank(id) => (1, id),
+            Entry::Node(id) => (2, id),
+        };
+        let offset = HEADER + SLOT * self.slots as usize + ENTRY * length as usize;
+        self.word(offset).store(kind, Ordering::Relaxed);
+        self.word(offset + 4).store(id, Ordering::Relaxed);
+        self.word(16).store(length + 1, Ordering::Release);
+        true
+    }
+
+    /// Counts one turn of `ringwatchd`'s loop.
+    pub fn beat(&self) {
+        self.word(20).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Turns of `ringwatchd`'s loop so far: the plugin's sign that it is alive and not stopped.
+    #[must_use]
+    pub fn beats(&self) -> u32 {
+        self.word(20).load(Ordering::Relaxed)
+    }
+
+    /// Sets flags.
+    pub fn set_flags(&self, flags: u32) {
+        self.word(24).fetch_or(flags, Ordering::AcqRel);
+    }
+
+    /// Flags that are set.
+    #[must_use]
+    pub fn flags(&self) -> u32 {
+        self.word(24).load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this address and length, and no reference into it outlives self.
+        let _ = unsafe { munmap(self.base.cast(), self.bytes) };
+    }
+}
+
+/// Path under which another process of the same user can open the segment of this one.
+#[must_use]
+pub fn path_of(file: &OwnedFd) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
+fn size_of_segment(slots: u32, capacity: u32) -> usize {
+    HEADER + SLOT * slots as usize + ENTRY * capacity as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_mapping_sees_registrations_and_the_log_in_order() {
+        let (writer, file) = Segment::create(&[4, 5], 3).unwrap();
+        let reader = Segment::open_path(&path_of(&file)).unwrap();
+        assert_eq!((reader.slots(), reader.rank(1), reader.slot_of(5), reader.slot_of(7)), (2, 5, Some(1), None));
+        reader.enter(1, 77, Phase::Running);
+        assert_eq!(writer.occupant(1), (77, Phase::Running));
+        assert_eq!(writer.occupant(0), (0, Phase::Unknown));
+        assert!(writer.append(Entry::Rank(9)));
+        assert!(writer.append(Entry::Node(2)));
+        assert_eq!(
+            (reader.glance(), reader.entry(0), reader.entry(1)),
+            (2, Some(Entry::Rank(9)), Some(Entry::Node(2)))
+        );
+        assert_eq!(reader.entry(2), None);
+    }
+
+    #[test]
+    fn a_full_log_refuses_and_keeps_what_it_has() {
+        let (segment, _file) = Segment::create(&[], 1).unwrap();
+        assert!(segment.append(Entry::Rank(1)));
+        assert!(!segment.append(Entry::Rank(2)));
+        assert_eq!(segment.entry(0), Some(Entry::Rank(1)));
+    }
+
+    #[test]
+    fn a_foreign_file_is_refused() {
+        let file = memfd_create(c"other", MFdFlags::MFD_CLOEXEC).unwrap();
+        nix::unistd::ftruncate(&file, 4096).unwrap();
+        assert!(matches!(Segment::open(&file), Err(SegmentError::Foreign)));
+    }
+}

@@ -1,0 +1,66 @@
+//! What `ringwatchd` asks of the operating system for itself: to run at once when something happens, and nothing else of
+//! its parent's.
+
+use nix::errno::Errno;
+use nix::sys::mman::{MlockAllFlags, mlockall};
+use nix::sys::prctl::set_timerslack;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::unistd::{Pid, setpgid};
+use tracing::{debug, info};
+
+/// Memory that the daemon may come to lock; it needs far less.
+const LOCKED_LIMIT: u64 = 64 << 20;
+
+/// Leaves the process group of the runtime daemon, whose terminal signals are not for this process, and closes every
+/// descriptor from `first` on.
+pub fn detach(first: u32) {
+    for ignored in [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGTSTP, Signal::SIGTTOU, Signal::SIGPIPE]
+    {
+        // SAFETY: ignoring a signal installs no handler.
+        let _ = unsafe { signal(ignored, SigHandler::SigIgn) };
+    }
+    let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
+    // SAFETY: closes descriptors that nothing in this process owns yet: it has opened none.
+    unsafe { libc::close_range(first, u32::MAX, 0) };
+}
+
+/// Asks for priority, for locked memory and for exact timers; what is refused is logged and done without.
+pub fn prepare() {
+    raise_priority();
+    lock_memory();
+    if let Err(error) = set_timerslack(1000) {
+        debug!(%error, "timers stay inexact");
+    }
+    // Three descriptors per rank of this node.
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
+fn raise_priority() {
+    let parameter = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameter is valid for the call, which affects the calling thread only.
+    let result =
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameter) };
+    if result == 0 {
+        return;
+    }
+    // SAFETY: takes three integers.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
+    if result != 0 {
+        info!(error = %Errno::last(), "no right to raise the priority; under load failures may be seen later");
+    }
+}
+
+/// Locks what is mapped now, and what comes later only if the limit cannot make that fail: a failed allocation would
+/// end the process.
+fn lock_memory() {
+    let limit = Resource::RLIMIT_MEMLOCK;
+    let _ = setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY);
+    let wide = getrlimit(limit).is_ok_and(|(soft, _)| soft >= LOCKED_LIMIT);
+    let flags = if wide { MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE } else { MlockAllFlags::MCL_CURRENT };
+    if let Err(error) = mlockall(flags) {
+        debug!(%error, "memory stays unlocked");
+    }
+}

@@ -1,0 +1,275 @@
+//! What `ringwatch status` shows: a report per connection over an abstract Unix socket of the node.
+//!
+//! Only the job's owner and root are answered. A connection gets one report and is closed; what it sends is not read.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
+
+use nix::sys::socket::{getsockopt, sockopt};
+use propagation::{NodeId, Time};
+use serde::{Deserialize, Serialize};
+
+/// How many reports may be on their way at once; whoever comes when it is full is turned away.
+const CONNECTIONS: usize = 4;
+/// How long a reader may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Most deaths in one report.
+pub const MOST_DEAD: usize = 4096;
+/// Longest report a reader accepts, in bytes.
+const LONGEST: u64 = 4 << 20;
+/// Longest part of the socket's name that comes from the job's: an address has 108 bytes.
+const LONGEST_JOB: usize = 64;
+
+/// How one node sees its job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of `ringwatchd`.
+    pub version: String,
+    /// PMIx namespace of the job.
+    pub job: String,
+    /// Host name of the node.
+    pub host: String,
+    /// Number of the node.
+    pub node: NodeId,
+    /// Number of nodes the job started with.
+    pub universe: u32,
+    /// How often `ringwatchd` was started before on this node for this job.
+    pub incarnation: u32,
+    /// Its process number.
+    pub pid: u32,
+    /// Process number of the runtime daemon.
+    pub runtime_pid: i32,
+    /// What it is doing: `meeting` (the nodes learn each other's addresses), `watching` or `ending`.
+    pub stage: String,
+    /// Name of the transport; `none` for a job of one node.
+    pub transport: String,
+    /// Heartbeat period in microseconds.
+    pub period_us: u64,
+    /// Suspicion timeout in microseconds.
+    pub timeout_us: u64,
+    /// Node whose heartbeats this one watches.
+    pub emitter: Option<NodeId>,
+    /// Node that watches this one's.
+    pub observer: Option<NodeId>,
+    /// Age of the last heartbeat of the emitter in microseconds.
+    pub last_heartbeat_us: Option<u64>,
+    /// Whether every rank of the job has left `MPI_Init`; known at node 0 only.
+    pub all_ready: bool,
+    /// The dead, first known first; at most [`MOST_DEAD`].
+    pub dead: Vec<Dead>,
+    /// Number of the dead.
+    pub dead_total: usize,
+    /// Counters of the network, by name.
+    pub counters: BTreeMap<String, u64>,
+    /// Refused datagrams, by kind.
+    pub rejected: BTreeMap<String, u64>,
+    /// The ranks of this node.
+    pub ranks: Vec<LocalRank>,
+}
+
+/// One death.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dead {
+    /// Its node.
+    pub node: Option<NodeId>,
+    /// The rank; `None` if it is the node itself.
+    pub rank: Option<u32>,
+    /// How long this node has known, in microseconds.
+    pub age_us: u64,
+    /// Why it is held dead.
+    pub reason: String,
+    /// Node that announced it.
+    pub source: Option<NodeId>,
+    /// Node that observed it.
+    pub suspector: Option<NodeId>,
+}
+
+/// One rank of this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalRank {
+    /// The rank.
+    pub rank: u32,
+    /// Its process number; 0 before it has registered.
+    pub pid: i32,
+    /// How far it has come.
+    pub phase: String,
+    /// Whether it is dead.
+    pub dead: bool,
+}
+
+/// Name of the abstract socket of a node, without the leading zero byte.
+#[must_use]
+pub fn socket_name(uid: u32, job: &str, node: NodeId) -> String {
+    // The report itself says which job it is: the name needs only to be different.
+    let job =
+        if job.len() <= LONGEST_JOB { job.to_owned() } else { format!("{}", blake3::hash(job.as_bytes()).to_hex()) };
+    format!("ringwatch/{uid}/{job}/{node}")
+}
+
+/// The side of `ringwatchd`.
+pub struct Server {
+    listener: UnixListener,
+    connections: Vec<Connection>,
+}
+
+struct Connection {
+    stream: UnixStream,
+    report: Vec<u8>,
+    sent: usize,
+    until: Time,
+}
+
+impl Server {
+    /// Listens under the node's name.
+    ///
+    /// # Errors
+    /// If the name is taken or the system refuses.
+    pub fn new(job: &str, node: NodeId) -> io::Result<Self> {
+        let name = socket_name(nix::unistd::getuid().as_raw(), job, node);
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, connections: Vec::new() })
+    }
+
+    /// What becomes readable when somebody asks.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Answers those who ask.
+    pub fn accept(&mut self, now: Time, report: impl Fn() -> Report) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let ready = stream.set_nonblocking(true).is_ok() && is_allowed(&stream);
+            if !ready || self.connections.len() >= CONNECTIONS {
+                continue;
+            }
+            if let Ok(report) = postcard::to_stdvec(&report()) {
+                self.connections.push(Connection { stream, report, sent: 0, until: now + PATIENCE });
+            }
+        }
+        self.serve(now);
+    }
+
+    /// Goes on with reports that did not fit into the sockets at once.
+    pub fn serve(&mut self, now: Time) {
+        self.connections.retain_mut(|connection| now < connection.until && connection.goes_on());
+    }
+
+    /// Whether reports are on their way: then [`Server::serve`] has something to do.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        !self.connections.is_empty()
+    }
+}
+
+impl Connection {
+    fn goes_on(&mut self) -> bool {
+        while self.sent < self.report.len() {
+            match self.stream.write(&self.report[self.sent..]) {
+                Ok(length) => self.sent += length,
+                Err(error) => return matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+            }
+        }
+        false
+    }
+}
+
+/// The other end is root or the caller's user: anybody may connect to an abstract socket, or listen on one.
+fn is_allowed(stream: &UnixStream) -> bool {
+    getsockopt(stream, sockopt::PeerCredentials)
+        .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == nix::unistd::getuid().as_raw())
+}
+
+/// Names of the sockets of this network namespace's daemons that the caller may ask.
+///
+/// # Errors
+/// If the kernel's list cannot be read.
+pub fn sockets() -> io::Result<Vec<String>> {
+    let list = std::fs::read_to_string("/proc/net/unix")?;
+    let uid = nix::unistd::getuid().as_raw();
+    Ok(names_in(&list, (uid != 0).then_some(uid)))
+}
+
+fn names_in(list: &str, uid: Option<u32>) -> Vec<String> {
+    let prefix = uid.map_or_else(|| "ringwatch/".to_owned(), |uid| format!("ringwatch/{uid}/"));
+    let mut names: Vec<String> = list
+        .lines()
+        .filter_map(|line| line.split_ascii_whitespace().nth(7)?.strip_prefix('@'))
+        .filter(|name| name.starts_with(&prefix))
+        .map(ToOwned::to_owned)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Asks the daemon behind a socket.
+///
+/// # Errors
+/// If it is gone, does not answer in time, is another user's, or has another version.
+pub fn ask(name: &str) -> io::Result<Report> {
+    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    if !is_allowed(&stream) {
+        return Err(io::Error::other("the socket belongs to another user"));
+    }
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut bytes = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut bytes)?;
+    postcard::from_bytes(&bytes).map_err(|_| io::Error::other("the answer is that of another version of ringwatchd"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_larger_than_the_socket_arrives_whole() {
+        let job = format!("status-test-{}", std::process::id());
+        let mut server = Server::new(&job, 3).unwrap();
+        assert!(Server::new(&job, 3).is_err());
+        let dead = Dead {
+            node: Some(1),
+            rank: None,
+            age_us: 1_000_000,
+            reason: "x".repeat(200),
+            source: None,
+            suspector: None,
+        };
+        let report = Report { job: job.clone(), dead: vec![dead; MOST_DEAD], ..Report::default() };
+        let name = socket_name(nix::unistd::getuid().as_raw(), &job, 3);
+        assert!(sockets().unwrap().contains(&name));
+        let reader = std::thread::spawn(move || ask(&name).unwrap());
+        let limit = crate::clock::now() + Duration::from_secs(10);
+        while !reader.is_finished() {
+            assert!(crate::clock::now() < limit, "in time");
+            server.accept(crate::clock::now(), || report.clone());
+        }
+        assert_eq!(reader.join().unwrap(), report);
+        assert!(!server.is_busy());
+    }
+
+    #[test]
+    fn names_are_found_once_and_only_those_of_the_user() {
+        let list = "Num RefCount Protocol Flags Type St Inode Path\n\
+            0: 00000002 00000000 00010000 0001 01 2 @ringwatch/7/job/0\n\
+            0: 00000003 00000000 00000000 0001 03 3 @ringwatch/7/job/0\n\
+            0: 00000002 00000000 00010000 0001 01 4 @ringwatch/70/job/1\n\
+            0: 00000002 00000000 00010000 0001 01 5 /run/ringwatch/7\n\
+            0: 00000002 00000000 00010000 0001 01 6\n";
+        assert_eq!(names_in(list, Some(7)), ["ringwatch/7/job/0"]);
+        assert_eq!(names_in(list, None), ["ringwatch/7/job/0", "ringwatch/70/job/1"]);
+        assert_eq!(names_in(list, Some(8)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_long_job_name_fits_into_an_address() {
+        let name = socket_name(u32::MAX, &"j".repeat(255), u32::MAX);
+        assert!(SocketAddr::from_abstract_name(&name).is_ok());
+        assert_ne!(name, socket_name(u32::MAX, &"k".repeat(255), u32::MAX));
+    }
+}

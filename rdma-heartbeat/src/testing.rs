@@ -1,0 +1,18 @@
+//! Help for the unit tests.
+
+use std::process::{Child, Command};
+use std::time::Duration;
+
+/// A process that does nothing for longer than any test.
+pub fn sleeper() -> Child {
+    Command::new("sleep").arg("60").spawn().expect("sleep is installed")
+}
+
+/// Waits for something that is bound to happen.
+pub fn wait_until(mut happened: impl FnMut() -> bool) {
+    let limit = crate::clock::now() + Duration::from_secs(10);
+    while !happened() {
+        assert!(crate::clock::now() < limit, "in time");
+        std::thread::yield_now();
+    }
+}

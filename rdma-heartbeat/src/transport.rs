@@ -1,0 +1,34 @@
+//! Datagrams between the nodes of a job.
+//!
+//! A transport may lose, repeat and reorder datagrams; the protocol above it copes. It never blocks, and an error of
+//! the network is not reported: it is no evidence about anybody.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use propagation::NodeId;
+
+mod udp;
+
+pub use udp::Udp;
+
+/// What carries the protocol. UDP does; one-sided transports implement the same interface.
+pub trait Transport {
+    /// Name for people.
+    fn name(&self) -> &'static str;
+
+    /// Learns where the nodes are, by node.
+    fn set_roster(&mut self, roster: &[SocketAddr]);
+
+    /// Sends to a node; does nothing before its address is known.
+    fn send(&mut self, to: NodeId, datagram: &[u8]);
+
+    /// Sends to an address, for the time before the nodes know each other.
+    fn send_to(&mut self, to: SocketAddr, datagram: &[u8]);
+
+    /// Takes the next datagram: its length and its sender's address. What does not fit into `buffer` is cut off.
+    fn receive(&mut self, buffer: &mut [u8]) -> Option<(usize, SocketAddr)>;
+
+    /// What becomes readable when [`Transport::receive`] has something.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
+}

@@ -1,0 +1,301 @@
+//! The ranks of this node, seen from outside: nothing is added to a rank but what it writes into its slot.
+//!
+//! A rank registers its process number in its slot; the watch pins the process and from then on hears from the kernel
+//! when it ends. Whoever ended after `MPI_Finalize` left in order; everybody else is dead. If asked to, the watch also
+//! samples whether a rank is stopped.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use propagation::{RankReason, Time};
+use tracing::{debug, error, info, warn};
+
+use crate::defaults::Default;
+use crate::pin::{Pin, PinError};
+use crate::segment::{Phase, Segment};
+use crate::stopped::{StopCount, sampling_interval};
+
+/// Longest time in which a registration goes unseen while ranks are expected to register.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What the watch found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sighting {
+    /// The process in this slot is pinned: poll its [`Watch::descriptor`].
+    Pinned(u32),
+    /// This rank ended without having finalised.
+    Dead(u32, RankReason),
+}
+
+enum Occupant {
+    /// Nobody has registered yet.
+    Absent,
+    /// The process is watched.
+    Pinned(Pin, StopCount),
+    /// The process has ended, or can never be watched.
+    Gone,
+}
+
+struct Slot {
+    rank: u32,
+    occupant: Occupant,
+}
+
+/// The ranks of this node.
+pub struct Watch {
+    slots: Vec<Slot>,
+    look_interval: Duration,
+    next_look: Time,
+    stop_limit: Option<Duration>,
+    next_sample: Time,
+    kills: bool,
+    never: [Option<i32>; 2],
+}
+
+impl Watch {
+    /// Watches the slots of a segment. `kills`: whether processes may be killed. `runtime` is the process number of
+    /// the runtime daemon, which no slot may claim.
+    #[must_use]
+    pub fn new(segment: &Segment, period: Duration, stop_limit: Option<Duration>, kills: bool, runtime: i32) -> Self {
+        let slots = (0..segment.slots()).map(|slot| Slot { rank: segment.rank(slot), occupant: Occupant::Absent });
+        Self {
+            slots: slots.collect(),
+            look_interval: period.min(LOOK_INTERVAL),
+            next_look: Time::ZERO,
+            stop_limit,
+            next_sample: if stop_limit.is_some() { Time::ZERO } else { Time::MAX },
+            kills,
+            never: [Some(runtime), i32::try_from(std::process::id()).ok()],
+        }
+    }
+
+    /// When [`Watch::look`] has something to do.
+    #[must_use]
+    pub fn deadline(&self) -> Time {
+        self.next_look.min(self.next_sample)
+    }
+
+    /// Looks for new registrations and stopped ranks, if it is time to.
+    pub fn look(&mut self, now: Time, segment: &Segment, out: &mut Vec<Sighting>) {
+        if now >= self.next_look {
+            let mut expects_more = false;
+            for index in 0..self.slots.len() {
+                if matches!(self.slots[index].occupant, Occupant::Absent) {
+                    self.register(index, segment, out);
+                    expects_more |= matches!(self.slots[index].occupant, Occupant::Absent);
+                }
+            }
+            self.next_look = if expects_more { now + self.look_interval } else { Time::MAX };
+        }
+        if now >= self.next_sample {
+            self.sample(now, segment, out);
+        }
+    }
+
+    fn register(&mut self, index: usize, segment: &Segment, out: &mut Vec<Sighting>) {
+        let number = slot_number(index);
+        let (pid, phase) = segment.occupant(number);
+        if phase == Phase::Unknown {
+            return;
+        }
+        let slot = &mut self.slots[index];
+        let rank = slot.rank;
+        slot.occupant = Occupant::Gone;
+        if self.never.contains(&Some(pid)) {
+            error!(rank, pid, "the rank claims to be a process of the runtime; it is not watched");
+            return;
+        }
+        match Pin::take(pid) {
+            Ok(pin) => {
+                debug!(rank, pid, "rank is watched");
+                slot.occupant = Occupant::Pinned(pin, StopCount::default());
+                out.push(Sighting::Pinned(number));
+            }
+            Err(PinError::Gone) if phase == Phase::Finalised => {}
+            Err(PinError::Gone) => out.push(Sighting::Dead(rank, RankReason::Reported)),
+            Err(error) => error!(rank, pid, %error, "the rank cannot be watched"),
+        }
+    }
+
+    fn sample(&mut self, now: Time, segment: &Segment, out: &mut Vec<Sighting>) {
+        let Some(limit) = self.stop_limit else { return };
+        self.next_sample = now + sampling_interval(limit);
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            let Occupant::Pinned(pin, count) = &mut slot.occupant else { continue };
+            if count.observe(now, pin.is_stopped(), limit) && segment.occupant(slot_number(index)).1 != Phase::Finalised
+            {
+                out.push(Sighting::Dead(slot.rank, RankReason::Stopped));
+            }
+        }
+    }
+
+    /// What becomes readable when the process in a slot ends.
+    #[must_use]
+    pub fn descriptor(&self, slot: u32) -> Option<BorrowedFd<'_>> {
+        use std::os::fd::AsFd;
+        match &self.slots.get(slot as usize)?.occupant {
+            Occupant::Pinned(pin, _) => Some(pin.as_fd()),
+            _ => None,
+        }
+    }
+
+    /// Takes note that the descriptor of a slot became readable.
+    pub fn ended(&mut self, slot: u32, segment: &Segment) -> Option<Sighting> {
+        let entry = self.slots.get_mut(slot as usize)?;
+        let Occupant::Pinned(pin, _) = &entry.occupant else { return None };
+        let (pid, reason, phase) = (pin.pid(), pin.end_reason(), segment.occupant(slot).1);
+        entry.occupant = Occupant::Gone;
+        if phase == Phase::Finalised {
+            debug!(rank = entry.rank, pid, "rank has left after MPI_Finalize");
+            return None;
+        }
+        info!(rank = entry.rank, pid, %reason, "rank has ended");
+        Some(Sighting::Dead(entry.rank, reason))
+    }
+
+    /// Kills a rank of this node if it still lives and has not finalised. Elsewhere or not: does nothing.
+    pub fn fence(&self, rank: u32, segment: &Segment) {
+        for (index, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.rank == rank) {
+            if segment.occupant(slot_number(index)).1 != Phase::Finalised {
+                self.kill(slot);
+            }
+        }
+    }
+
+    /// Kills all ranks of this node that still live.
+    pub fn fence_all(&self) {
+        for slot in &self.slots {
+            self.kill(slot);
+        }
+    }
+
+    fn kill(&self, slot: &Slot) {
+        let Occupant::Pinned(pin, _) = &slot.occupant else { return };
+        let (rank, pid) = (slot.rank, pin.pid());
+        if pin.has_ended() {
+            return;
+        }
+        if !self.kills {
+            warn!(rank, pid, "fencing is off; the rank is not killed");
+            return;
+        }
+        match pin.kill() {
+            Ok(()) => info!(rank, pid, "fenced"),
+            Err(error) => error!(rank, pid, %error, "the rank cannot be killed"),
+        }
+    }
+
+    /// Whether every rank of this node has returned from `MPI_Init`.
+    #[must_use]
+    pub fn all_initialised(&self, segment: &Segment) -> bool {
+        (0..segment.slots()).all(|slot| segment.occupant(slot).1 >= Phase::Running)
+    }
+
+    /// Logs which defaults of Open MPI the ranks of this node have changed.
+    pub fn log_defaults(&self, segment: &Segment) {
+        for slot in 0..segment.slots() {
+            let changed: Vec<_> = Default::in_mask(segment.changes(slot)).map(Default::text).collect();
+            if !changed.is_empty() {
+                info!(rank = segment.rank(slot), changed = %changed.join(" "), "defaults set for fault tolerance");
+            }
+        }
+    }
+
+    /// Whether a rank of this node that has not finalised is alive, as far as is known.
+    #[must_use]
+    pub fn has_living(&self, segment: &Segment) -> bool {
+        self.slots.iter().enumerate().any(|(index, slot)| {
+            matches!(slot.occupant, Occupant::Pinned(..)) && segment.occupant(slot_number(index)).1 != Phase::Finalised
+        })
+    }
+
+    /// Whether this rank of this node has finalised.
+    #[must_use]
+    pub fn has_finalised(&self, rank: u32, segment: &Segment) -> bool {
+        segment.slot_of(rank).is_some_and(|slot| segment.occupant(slot).1 == Phase::Finalised)
+    }
+}
+
+fn slot_number(index: usize) -> u32 {
+    u32::try_from(index).expect("a segment numbers its slots with 32 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{sleeper, wait_until};
+
+    const LIMIT: Duration = Duration::from_millis(32);
+
+    fn look(watch: &mut Watch, now: u64, segment: &Segment) -> Vec<Sighting> {
+        let mut out = Vec::new();
+        watch.look(Duration::from_millis(now), segment, &mut out);
+        out
+    }
+
+    #[test]
+    fn registrations_are_pinned_once_and_the_runtime_is_never() {
+        let (segment, _file) = Segment::create(&[4, 5, 6], 8).unwrap();
+        let mut watch = Watch::new(&segment, LIMIT, None, true, 1);
+        assert_eq!(look(&mut watch, 0, &segment), []);
+        assert_eq!(watch.deadline(), LOOK_INTERVAL);
+        let mut child = sleeper();
+        segment.enter(1, child.id(), Phase::Running);
+        segment.enter(2, 1, Phase::Initialising);
+        assert_eq!(look(&mut watch, 20, &segment), [Sighting::Pinned(1)]);
+        assert_eq!(look(&mut watch, 40, &segment), []);
+        assert!(!watch.all_initialised(&segment));
+        assert!(watch.descriptor(2).is_none());
+        watch.fence(4, &segment);
+        watch.fence(5, &segment);
+        wait_until(|| child.try_wait().unwrap().is_some());
+        assert_eq!(watch.ended(1, &segment), Some(Sighting::Dead(5, RankReason::Reported)));
+        assert_eq!(watch.ended(1, &segment), None);
+    }
+
+    #[test]
+    fn who_finalised_is_not_dead() {
+        let (segment, _file) = Segment::create(&[0, 1], 8).unwrap();
+        let mut child = sleeper();
+        segment.enter(0, child.id(), Phase::Running);
+        segment.enter(1, i32::MAX as u32, Phase::Finalised);
+        let mut watch = Watch::new(&segment, LIMIT, None, true, 1);
+        assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
+        assert!(watch.has_living(&segment) && watch.all_initialised(&segment));
+        segment.enter(0, child.id(), Phase::Finalised);
+        assert!(!watch.has_living(&segment));
+        child.kill().unwrap();
+        assert_eq!(watch.ended(0, &segment), None);
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_registered_process_that_is_gone_is_dead() {
+        let (segment, _file) = Segment::create(&[3], 8).unwrap();
+        segment.enter(0, i32::MAX as u32, Phase::Running);
+        let mut watch = Watch::new(&segment, LIMIT, None, true, 1);
+        assert_eq!(look(&mut watch, 0, &segment), [Sighting::Dead(3, RankReason::Reported)]);
+        assert_eq!(watch.deadline(), Time::MAX);
+    }
+
+    #[test]
+    fn a_stopped_rank_is_dead_after_the_limit_unless_killing_is_off_it_is_then_killed() {
+        let (segment, _file) = Segment::create(&[3], 8).unwrap();
+        let mut child = sleeper();
+        segment.enter(0, child.id(), Phase::Running);
+        let mut watch = Watch::new(&segment, LIMIT, Some(LIMIT), false, 1);
+        assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
+        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        let pin = Pin::take(pid.as_raw()).unwrap();
+        wait_until(|| pin.is_stopped());
+        for now in (2..34).step_by(2) {
+            assert_eq!(look(&mut watch, now, &segment), []);
+        }
+        assert_eq!(look(&mut watch, 34, &segment), [Sighting::Dead(3, RankReason::Stopped)]);
+        watch.fence_all();
+        assert!(!pin.has_ended());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

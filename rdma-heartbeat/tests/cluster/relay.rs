@@ -1,0 +1,69 @@
+//! A network that can fall apart: every datagram goes through a socket of the test, which knows its sender by the address
+//! it came from.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+const STOP: u64 = 1 << 63;
+
+/// Forwards datagrams between up to 63 nodes until it is dropped.
+pub struct Relay {
+    addresses: Vec<SocketAddr>,
+    /// Bit n: node n is on the other side. The highest bit ends the thread.
+    cut: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    pub fn new(nodes: &[UdpSocket]) -> Self {
+        let real: Vec<_> = nodes.iter().map(|socket| socket.local_addr().unwrap()).collect();
+        let sockets: Vec<_> = nodes.iter().map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        let addresses = sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
+        let cut = Arc::new(AtomicU64::new(0));
+        let shared = Arc::clone(&cut);
+        let thread = std::thread::spawn(move || forward(&sockets, &real, &shared));
+        Self { addresses, cut, thread: Some(thread) }
+    }
+
+    /// Where the nodes seem to be.
+    pub fn roster(&self) -> Vec<SocketAddr> {
+        self.addresses.clone()
+    }
+
+    /// From now on these nodes and the others do not hear each other.
+    pub fn cut_off(&self, nodes: &[usize]) {
+        self.cut.store(nodes.iter().fold(0, |bits, node| bits | 1 << node), Ordering::SeqCst);
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.cut.fetch_or(STOP, Ordering::SeqCst);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn forward(sockets: &[UdpSocket], real: &[SocketAddr], cut: &AtomicU64) {
+    let mut buffer = vec![0; 65_536];
+    loop {
+        let mut waiting: Vec<_> = sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
+        let _ = poll(&mut waiting, PollTimeout::from(20u8));
+        let ready: Vec<_> = (0..sockets.len()).filter(|n| waiting[*n].any() == Some(true)).collect();
+        let sides = cut.load(Ordering::SeqCst);
+        if sides & STOP != 0 {
+            return;
+        }
+        for to in ready {
+            let Ok((length, from)) = sockets[to].recv_from(&mut buffer) else { continue };
+            let Some(from) = real.iter().position(|address| *address == from) else { continue };
+            if (sides >> from) & 1 == (sides >> to) & 1 {
+                let _ = sockets[to].send_to(&buffer[..length], real[to]);
+            }
+        }
+    }
+}

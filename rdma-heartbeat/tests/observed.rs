@@ -1,0 +1,206 @@
+//! What people see of the daemon: its status, its log, its refusals, its command line and its size.
+
+mod cluster;
+
+use std::fs::File;
+use std::io::Write;
+use std::net::UdpSocket;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use cluster::{Cluster, PERIOD, eventually, launch};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::Signal;
+use propagation::Message;
+use propagation::wire::{MAX_LEN, Sealer};
+
+fn ringwatch(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ringwatch")).args(arguments).output().unwrap()
+}
+
+/// An envelope whose MAC is right whatever stands in it.
+fn signed(key: &[u8; 32], mut bytes: Vec<u8>) -> Vec<u8> {
+    let mac = blake3::keyed_hash(key, &bytes);
+    bytes.extend_from_slice(&mac.as_bytes()[..16]);
+    bytes
+}
+
+#[test]
+fn bad_datagrams_are_counted_and_dropped() {
+    let mut cluster = Cluster::running(launch(&[1, 1]));
+    let (job, key) = (cluster.launch.job, cluster.launch.key);
+    let mut stranger = Sealer::new(job, key, 77, 0);
+    let mut good = Vec::new();
+    stranger.seal(&Message::Verdict, &mut good);
+    let unsigned = good[..good.len() - 16].to_vec();
+    let with = |at: usize, byte: u8| {
+        let mut changed = unsigned.clone();
+        changed[at] = byte;
+        signed(&key, changed)
+    };
+    let mut forged = good.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    let mut malformed = unsigned.clone();
+    malformed[20] = 9;
+    *malformed.last_mut().unwrap() = 200;
+    let attacks: [(&str, Vec<u8>); 9] = [
+        ("truncated", good[..20].to_vec()),
+        ("oversized", vec![0; MAX_LEN + 7]),
+        ("not ours", with(0, b'X')),
+        ("version", with(2, 99)),
+        ("other job", with(4, !unsigned[4])),
+        ("forged", forged),
+        ("malformed", signed(&key, malformed)),
+        ("unknown node", good.clone()),
+        ("replayed", good),
+    ];
+    let attacker = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for (_, bytes) in &attacks {
+        for _ in 0..2 {
+            attacker.send_to(bytes, cluster.nodes[1].address).unwrap();
+        }
+    }
+    let report = eventually("all are counted", || {
+        let report = cluster.nodes[1].report();
+        (report.rejected.values().sum::<u64>() >= 18).then_some(report)
+    });
+    for (kind, _) in attacks {
+        // The second copy of a genuine envelope is a replay, whatever the first was.
+        let expected = match kind {
+            "malformed" | "unknown node" => 1,
+            "replayed" => 4,
+            _ => 2,
+        };
+        assert_eq!(report.rejected[kind], expected, "{kind}: {:?}", report.rejected);
+    }
+    cluster.let_pass(&[0, 1], PERIOD * 3);
+    cluster.assert_nobody_declared();
+}
+
+#[test]
+fn status_tells_who_is_dead_since_when_and_who_said_so() {
+    let mut cluster = Cluster::running(launch(&[1, 2, 1]));
+    let job = cluster.launch.nspace.clone();
+    cluster.signal_rank(1, Signal::SIGKILL);
+    cluster.expect_ranks_dead(&[0, 1, 2], &[1]);
+    cluster.nodes[2].kill_daemon();
+    cluster.expect_node_dead(&[0, 1], 2);
+
+    let output = ringwatch(&["status", "--json", "--job", &job]);
+    assert!(output.status.success());
+    let reports: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(reports.as_array().unwrap().len(), 2);
+    let report = &reports[1];
+    assert_eq!((&report["node"], &report["emitter"], &report["observer"]), (&1.into(), &0.into(), &0.into()));
+    assert_eq!(report["transport"], "udp");
+    assert!(report["last_heartbeat_us"].as_u64().unwrap() < 10_000_000);
+    assert!(report["counters"]["heartbeats received"].as_u64().unwrap() > 0);
+    let dead = |n: usize| &report["dead"][n];
+    assert_eq!((&dead(0)["rank"], &dead(0)["source"], &dead(0)["reason"]), (&1.into(), &1.into(), &"signal:9".into()));
+    assert_eq!((&dead(1)["rank"], &dead(1)["reason"]), (&3.into(), &"node-lost".into()));
+    assert_eq!((&dead(2)["node"], &dead(2)["suspector"], &dead(2)["reason"]), (&2.into(), &0.into(), &"silent".into()));
+    assert_eq!(report["ranks"][0]["dead"], true);
+    assert_eq!((&report["ranks"][1]["phase"], &report["ranks"][1]["dead"]), (&"running".into(), &false.into()));
+
+    let text = String::from_utf8(ringwatch(&["status", "--job", &job]).stdout).unwrap();
+    for part in ["node 1 of 3", "watches node 0: last heartbeat", "is watched by node 0", "signal:9", "running, dead"] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+}
+
+#[test]
+fn without_a_daemon_status_says_so() {
+    let output = ringwatch(&["status", "--job", "no such job"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 1);
+    assert!(ringwatch(&["version"]).stdout.starts_with(b"ringwatch "));
+}
+
+#[test]
+fn a_daemon_started_by_hand_explains_itself() {
+    let daemon = |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_ringwatchd")).args(arguments).output().unwrap();
+    let output = daemon(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("started by mpirun"));
+    assert!(daemon(&["--version"]).stdout.starts_with(b"ringwatchd "));
+    assert!(daemon(&["--help"]).status.success());
+    assert_eq!(daemon(&["--nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_log_goes_where_the_parameters_say() {
+    let folder = std::env::temp_dir().join(format!("ringwatch-observed-{}", std::process::id()));
+    let mut launch = launch(&[1, 1]);
+    launch.parameters.log = format!("{}/%j/node%n.log", folder.display());
+    launch.parameters.log_level = "info".into();
+    let mut cluster = Cluster::running(launch);
+    cluster.signal_rank(1, Signal::SIGKILL);
+    cluster.expect_ranks_dead(&[0, 1], &[1]);
+    let path = folder.join(&cluster.launch.nspace).join("node0.log");
+    let text = eventually("the line is written", || {
+        let text = std::fs::read_to_string(&path).ok()?;
+        text.contains(" declared rank=1 ").then_some(text)
+    });
+    let line = text.lines().find(|line| line.contains("declared")).unwrap();
+    let words: Vec<_> = line.split(' ').collect();
+    assert_eq!(words[0].len(), "2026-01-01T00:00:00.000000Z".len());
+    assert_eq!(words[1], "INFO");
+    assert_eq!(words[3..], ["declared", "rank=1", "node=1", "reason=signal:9", "source=1"]);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_stops_nothing() {
+    let mut launch = launch(&[1, 1]);
+    launch.parameters.log = "/proc/no/such/folder/log".into();
+    launch.parameters.log_level = "loud".into();
+    let mut cluster = Cluster::running(launch);
+    cluster.assert_nobody_declared();
+}
+
+#[test]
+fn a_standard_error_that_nobody_reads_stops_nothing() {
+    let mut cluster = Cluster::running(launch(&[1, 1]));
+    let (_reader, writer) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).unwrap();
+    let mut writer = File::from(writer);
+    while writer.write(&[b'.'; 512]).is_ok() {}
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    let node = &mut cluster.nodes[1];
+    node.kill_daemon();
+    node.stderr = writer;
+    node.restart_daemon();
+    cluster.signal_rank(1, Signal::SIGKILL);
+    cluster.expect_ranks_dead(&[0, 1], &[1]);
+    cluster.let_pass(&[0, 1], PERIOD * 3);
+    assert_eq!(cluster.nodes[0].log().len(), 1);
+}
+
+#[test]
+fn a_daemon_stays_small() {
+    let cluster = Cluster::running(launch(&[1, 1]));
+    cluster.let_pass(&[1], Duration::from_millis(200));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", cluster.nodes[1].daemon.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let kib: u64 = line.split_ascii_whitespace().next().unwrap().parse().unwrap();
+    assert!(kib < 16 * 1024, "{kib} KiB");
+}
+
+/// Only a release build on an idle machine says something: `cargo test --release -- --ignored processor`.
+#[test]
+#[ignore = "takes 20 seconds"]
+fn a_daemon_takes_little_of_the_processor() {
+    let mut launch = launch(&[2, 2, 2]);
+    launch.parameters.period = Duration::from_millis(10);
+    launch.parameters.stop_timeout = Some(Duration::from_secs(2));
+    launch.parameters.log_level = "info".into();
+    let cluster = Cluster::running(launch);
+    let used = || -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", cluster.nodes[1].daemon.id())).unwrap();
+        text.split(' ').next().unwrap().parse().unwrap()
+    };
+    let (before, begin) = (used(), std::time::Instant::now());
+    cluster.let_pass(&[1], Duration::from_secs(20));
+    let share = (used() - before) as f64 / begin.elapsed().as_nanos() as f64;
+    println!("{:.3} % of a core", share * 100.0);
+    assert!(share < 0.005, "{share}");
+}

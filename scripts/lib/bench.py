@@ -1,0 +1,35 @@
+"""The benchmarks, inside the container (scripts/bench calls it)."""
+
+import argparse
+import subprocess
+import sys
+
+import bench_daemon
+import bench_faults
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/bench")
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    faults = kinds.add_parser("faults")
+    faults.add_argument("--runs", type=int, default=20)
+    faults.add_argument("--period", default="10ms")
+    faults.add_argument("--timeout", default="50ms")
+    faults.add_argument("--limit", type=float, default=5)
+    faults.add_argument("--fault", action="append", choices=list(bench_faults.FAULTS))
+    faults.add_argument("--patience", type=float, default=180)
+    faults.add_argument("--csv-fd", type=int)
+    daemon = kinds.add_parser("daemon")
+    daemon.add_argument("--seconds", type=float, default=20)
+    daemon.add_argument("--patience", type=float, default=180)
+    options = parser.parse_args()
+    if getattr(options, "runs", 1) < 1 or getattr(options, "seconds", 1) <= 0:
+        parser.error("at least one run, and a time above zero")
+    try:
+        {"faults": bench_faults, "daemon": bench_daemon}[options.kind].main(options)
+    except (OSError, subprocess.CalledProcessError) as reason:
+        sys.exit(f"bench: {reason}")
+
+
+if __name__ == "__main__":
+    main()

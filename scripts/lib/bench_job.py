@@ -1,0 +1,260 @@
+"""Jobs on the virtual hosts for the benchmarks: with ringwatch or without, started, watched, hit and cleaned up."""
+
+import fcntl
+import glob
+import mmap
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+from demo import kill, note, parent, processes
+
+HOSTS = ["h1", "h2", "h3", "h4"]
+RANKS = 8
+WORK = "/tmp/rw-bench"
+SOURCE = "/src/scripts/lib/bench/survivor.c"
+START_LIMIT = 30  # seconds in which every rank must be at work
+FIELDS = ("pid", "error", "class_", "shrunk", "size", "done", "wrong", "unused")
+RECORD = struct.Struct("=8q")
+TABLE_SIZE = 512 * RECORD.size
+
+
+def say(text):
+    note("")
+    print(text, file=sys.stderr, flush=True)
+
+
+# --- the machine -------------------------------------------------------------
+
+
+def busy_share(seconds=0.2):
+    """Share of all cores that is in use, measured now; stolen time counts as used."""
+    def read():
+        with open("/proc/stat") as f:
+            values = [int(word) for word in f.readline().split()[1:9]]
+        return sum(values), values[3] + values[4]
+    total, idle = read()
+    time.sleep(seconds)
+    later_total, later_idle = read()
+    return 1 - (later_idle - idle) / max(later_total - total, 1)
+
+
+class Quiet:
+    """Waits for moments in which nobody else computes, up to a limit for all of them together."""
+
+    def __init__(self, patience):
+        self.patience = patience
+        self.shares = []
+
+    def wait(self):
+        """Returns the share of the cores in use at the end of the wait."""
+        share = busy_share()
+        while share > 0.1 and self.patience > 0:
+            note(f"  the machine is busy ({share:.0%}), waiting")
+            began = time.monotonic()
+            time.sleep(0.8)
+            share = busy_share()
+            self.patience -= time.monotonic() - began
+        self.shares.append(share)
+        return share
+
+    def summary(self):
+        disturbed = sum(share > 0.1 for share in self.shares)
+        if not disturbed:
+            return "nobody else used the machine before any of the measurements"
+        return (f"before {disturbed} of {len(self.shares)} measurements others used the machine "
+                f"(up to {max(self.shares):.0%} of it): these figures are disturbed")
+
+
+def first_words(command, pattern):
+    try:
+        output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return "?"
+    match = re.search(pattern, output)
+    return match[1] if match else "?"
+
+
+def machine():
+    """Lines that name what the figures were measured on."""
+    with open("/proc/cpuinfo") as f:
+        model = re.search(r"model name\s*:\s*(.*)", f.read())
+    with open("/proc/meminfo") as f:
+        memory = int(re.search(r"MemTotal:\s*(\d+)", f.read())[1]) / 2**20
+    system = os.uname()
+    return [
+        f"machine: {os.cpu_count()} cores ({model[1] if model else system.machine}), {memory:.0f} GiB, "
+        f"Linux {system.release}, load {os.getloadavg()[0]:.2f}",
+        f"versions: Open MPI {first_words(['mpirun', '--version'], r'([0-9]+[.][0-9.]+)')}, "
+        f"PMIx {first_words(['pmix_info'], r'PMIX: ([0-9.]+)')}, "
+        f"PRRTE {first_words(['prterun', '--version'], r'([0-9]+[.][0-9.]+)')}, "
+        f"ringwatch {first_words([f'{WORK}/build/ringwatchd', '--version'], r'([0-9]+[.][0-9.]+)')}",
+    ]
+
+
+def table(rows):
+    """Rows of text as aligned lines, the first two columns to the left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip()
+            for row in rows]
+
+
+# --- preparing ---------------------------------------------------------------
+
+
+def prepare():
+    """Hosts, the program, and a copy of the build, which a build at the same time must not change."""
+    os.makedirs(f"{WORK}/build")
+    build = f"{os.environ['CARGO_TARGET_DIR']}/release"
+    for name in ("libringwatch_pmix.so", "libringwatch_mpi.so", "ringwatchd", "ringwatch"):
+        shutil.copy(f"{build}/{name}", f"{WORK}/build/{name}")
+    subprocess.run(["mpicc", "-std=gnu11", "-O2", "-Wall", "-o", f"{WORK}/survivor", SOURCE], check=True)
+    subprocess.run(["rw-hosts", "up", str(len(HOSTS))], check=True)
+
+
+def install(wanted):
+    """Puts ringwatch beside the MPI, or takes it away: stock means stock."""
+    if wanted != install.done:
+        words = ["/src/scripts/install", "--from", f"{WORK}/build"] if wanted else ["/src/scripts/uninstall"]
+        result = subprocess.run(words, capture_output=True, text=True, check=False)
+        if result.returncode:
+            sys.exit(f"bench: {' '.join(words)} failed: {result.stderr.strip()}")
+        install.done = wanted
+
+
+install.done = None
+
+
+# --- a job -------------------------------------------------------------------
+
+
+class Record:
+    """What one rank wrote."""
+
+    def __init__(self, values):
+        for name, value in zip(FIELDS, values):
+            setattr(self, name, value)
+
+
+class Job:
+    """One mpirun over all hosts; `what` is the program's second argument, `under` a command that starts the program."""
+
+    def __init__(self, what, options=(), under=()):
+        self.path = f"{WORK}/table"
+        with open(self.path, "wb") as f:
+            f.truncate(TABLE_SIZE)
+        with open(self.path, "r+b") as f:
+            self.map = mmap.mmap(f.fileno(), TABLE_SIZE)
+        where = ",".join(f"{host}:{RANKS // len(HOSTS)}" for host in HOSTS)
+        words = ["rw-on", HOSTS[0], "mpirun", "--prtemca", "plm_ssh_agent", "/usr/local/bin/rw-ssh", "--with-ft", "ulfm",
+                 *options, "-H", where, "-n", str(RANKS), *under, f"{WORK}/survivor", self.path, what]
+        with open(f"{WORK}/output", "wb") as output:
+            self.mpirun = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+
+    def records(self):
+        return [Record(RECORD.unpack_from(self.map, rank * RECORD.size)) for rank in range(RANKS)]
+
+    def wait(self, condition, seconds):
+        """Until `condition` holds for the records, the job ends, or time is over. Returns whether it held."""
+        deadline = time.monotonic() + seconds
+        while not (held := condition(self.records())):
+            if self.mpirun.poll() is not None or time.monotonic() > deadline:
+                return condition(self.records())
+            # Seldom: the ranks need the cores.
+            time.sleep(0.005)
+        return held
+
+    def at_work(self):
+        """Waits until every rank is at work."""
+        return self.wait(lambda records: all(record.pid for record in records), START_LIMIT)
+
+    def end(self, seconds):
+        """Waits for mpirun; its exit status, or None if it did not end in time."""
+        try:
+            return self.mpirun.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def output(self):
+        with open(f"{WORK}/output", errors="replace") as f:
+            return f.read()
+
+    def clean_up(self):
+        """Ends whatever is left and removes what it left behind."""
+        while left := processes():
+            for pid in left:
+                kill(pid)
+        if self.mpirun.poll() is None:
+            self.mpirun.kill()
+        self.mpirun.wait()
+        set_link(HOSTS[-1], True)
+        for path in glob.glob("/dev/shm/*") + glob.glob("/tmp/prte*") + glob.glob("/tmp/ompi*"):
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+        self.map.close()
+
+
+def daemon_of(record):
+    """Process number of the prted or prterun that started a rank."""
+    return parent(record.pid)
+
+
+# --- faults ------------------------------------------------------------------
+
+
+def set_link(host, up):
+    """Switches a host's link, as `ip link set` does, but at once: no process has to be started for it."""
+    SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
+    name = ("v" + host[1:]).encode()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        request = fcntl.ioctl(handle, SIOCGIFFLAGS, struct.pack("16sh14x", name, 0))
+        flags = struct.unpack("16sh14x", request)[1]
+        flags = flags | IFF_UP if up else flags & ~IFF_UP
+        fcntl.ioctl(handle, SIOCSIFFLAGS, struct.pack("16sh14x", name, flags))
+
+
+def strike_rank(number):
+    """Prepares a signal to one rank; the deed returns the time right before it."""
+    def prepare_deed(records, victims):
+        pid = records[victims[0]].pid
+
+        def deed():
+            at = time.monotonic_ns()
+            os.kill(pid, number)
+            return at
+        return deed
+    return prepare_deed
+
+
+def kill_node(_records, victims):
+    """Everything on the host of the victims, the daemons first: a node that dies has nobody to report its ranks."""
+    host = HOSTS[victims[0] * len(HOSTS) // RANKS]
+    order = ["ringwatchd", "prted"]
+    pids = sorted((order.index(name) if name in order else len(order), pid)
+                  for pid, (where, _, name) in processes().items() if where == host)
+
+    def deed():
+        at = time.monotonic_ns()
+        for _, pid in pids:
+            kill(pid)
+        return at
+    return deed
+
+
+def cut_link(_records, victims):
+    host = HOSTS[victims[0] * len(HOSTS) // RANKS]
+
+    def deed():
+        at = time.monotonic_ns()
+        set_link(host, False)
+        return at
+    return deed
+
+
+kill_rank = strike_rank(signal.SIGKILL)
+stop_rank = strike_rank(signal.SIGSTOP)

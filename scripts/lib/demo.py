@@ -1,0 +1,530 @@
+"""The demonstration, inside the container: examples/heat.c under faults.
+
+Usage: demo.py [--stock] [--fault NAME]...   (scripts/demo calls it)
+"""
+
+import argparse
+import datetime
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+HOSTS = ["h1", "h2", "h3", "h4"]
+RANKS = 8
+HEAT = ["--iterations", "400", "--pace", "5000"]
+STRIKE_AT = 100  # iteration at which the fault is injected
+LIMIT = {False: 40, True: 20}  # seconds a run may take, by `stock`
+ERROR_LIMIT = 10_000  # milliseconds to the last survivor's error
+WORK = "/tmp/rw-demo"
+LOGS = "/tmp/rw-log"
+HOSTS_SH = "/src/scripts/lib/hosts.sh"
+
+
+def note(text):
+    """Progress on a terminal: one line that the next one replaces."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K" + text)
+        sys.stderr.flush()
+
+
+def hosts(*words):
+    subprocess.run([HOSTS_SH, *words], check=True)
+
+
+# --- processes ---------------------------------------------------------------
+
+
+def host_of_namespace():
+    return {os.stat(f"/run/netns/{h}").st_ino: h for h in HOSTS}
+
+
+def processes():
+    """pid -> (host, state, name) of everything that runs on a virtual host."""
+    names, found = host_of_namespace(), {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            host = names.get(os.stat(f"/proc/{pid}/ns/net").st_ino)
+            with open(f"/proc/{pid}/stat") as f:
+                name, rest = f.read().split("(", 1)[1].rsplit(")", 1)
+        except OSError:
+            continue
+        state = rest.split()[0]
+        if host and state not in "ZX":
+            found[int(pid)] = (host, state, name)
+    return found
+
+
+def parent(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return int(f.read().rsplit(")", 1)[1].split()[1])
+
+
+def kill(pid, number=signal.SIGKILL):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def pids_on(host):
+    return [pid for pid, (h, _, _) in processes().items() if h == host]
+
+
+def kill_host(host):
+    """Again until nothing is left: a process may fork while it is killed."""
+    while pids := pids_on(host):
+        for pid in pids:
+            kill(pid)
+
+
+def is_gone(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+# --- what the ranks and the detectors wrote ----------------------------------
+
+
+class Rank:
+    """The events of one rank: what it is, and when (ns) it did what."""
+
+    def __init__(self, path):
+        self.pid = self.host = None
+        self.events = []  # (ns, name, the rest of the line)
+        with open(path, errors="replace") as f:
+            for line in f:
+                words = line.split(None, 3)
+                if not line.endswith("\n") or len(words) < 3:
+                    continue
+                rest = words[3].strip() if len(words) > 3 else ""
+                self.events.append((int(words[0]), words[2], rest))
+                if words[2] == "start":
+                    fields = dict(re.findall(r"(\w+)=(\S+)", rest))
+                    self.pid, self.host = int(fields["pid"]), fields["host"]
+
+    def first(self, name, since=0):
+        return next(((t, rest) for t, n, rest in self.events if n == name and t >= since), None)
+
+    def last(self, name, since=0):
+        return next(((t, rest) for t, n, rest in reversed(self.events) if n == name and t >= since), None)
+
+    def iteration(self):
+        event = self.last("iterating")
+        return int(event[1]) if event else -1
+
+
+def read_ranks(folder):
+    ranks = {}
+    for name in os.listdir(folder):
+        if name.startswith("rank."):
+            rank = Rank(f"{folder}/{name}")
+            if rank.pid:
+                ranks[int(name[5:])] = rank
+    return ranks
+
+
+def log_time(line):
+    """Nanoseconds from the start of a log line: RFC 3339, or epoch seconds."""
+    word = line.split(None, 1)[0] if line.strip() else ""
+    if re.fullmatch(r"\d{9,}(\.\d+)?", word):
+        whole, _, part = word.partition(".")
+        return int(whole) * 10**9 + int(part[:9].ljust(9, "0") or 0)
+    # Cut to microseconds, which is all that fromisoformat knows.
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:?\d\d)?", word)
+    if not match:
+        return None
+    zone = (match[3] or "Z").replace("Z", "+00:00")
+    seconds = datetime.datetime.fromisoformat(match[1] + zone).timestamp()
+    return int(seconds) * 10**9 + int((match[2] or ".0")[1:10].ljust(9, "0"))
+
+
+def declarations(since):
+    """[(ns, host that says so, victim, its fields)], the first of each victim."""
+    found = {}
+    for name in sorted(os.listdir(LOGS)):
+        with open(f"{LOGS}/{name}", errors="replace") as f:
+            for line in f:
+                if not re.search(r"\bdeclared\b", line):
+                    continue
+                when, fields = log_time(line), dict(re.findall(r'(\w+)="?([^"\s]+)"?', line))
+                if when is None or when < since or not ("rank" in fields or "node" in fields):
+                    continue
+                if "rank" in fields:
+                    victim = f"rank {fields['rank']}" + (f" on {fields['node']}" if "node" in fields else "")
+                else:
+                    victim = fields["node"]
+                if victim not in found or when < found[victim][0]:
+                    found[victim] = (when, name.removesuffix(".log"), victim, fields)
+    return sorted(found.values(), key=lambda d: d[0])
+
+
+# --- faults ------------------------------------------------------------------
+# Each takes the ranks and returns: what is done, the victims, the deed itself.
+
+
+def on(ranks, host):
+    return sorted(r for r in ranks if ranks[r].host == host)
+
+
+def kill_rank(ranks):
+    return "SIGKILL to rank 5 on " + ranks[5].host, [5], lambda: kill(ranks[5].pid)
+
+
+def kill_two(ranks):
+    # Not each other's buddies: a block whose two copies are lost is lost.
+    victims = [2, 7]
+    where = " and ".join(f"rank {r} on {ranks[r].host}" for r in victims)
+    return f"SIGKILL to {where} at once", victims, lambda: [kill(ranks[r].pid) for r in victims]
+
+
+def stop_rank(ranks):
+    return "SIGSTOP to rank 4 on " + ranks[4].host, [4], lambda: kill(ranks[4].pid, signal.SIGSTOP)
+
+
+def kill_daemon(ranks):
+    victims = on(ranks, "h2")
+    daemon = parent(ranks[victims[0]].pid)
+    return f"SIGKILL to the daemon (prted) of h2, with ranks {listed(victims)}", victims, lambda: kill(daemon)
+
+
+def kill_node(ranks):
+    victims, pids = on(ranks, "h3"), pids_on("h3")
+    return (f"SIGKILL to everything on h3, with ranks {listed(victims)}", victims,
+            lambda: [kill(pid) for pid in pids] + [kill_host("h3")])
+
+
+def cut_link(ranks):
+    victims = on(ranks, "h4")
+    return f"link of h4 cut, with ranks {listed(victims)}", victims, lambda: hosts("cut", "h4")
+
+
+FAULTS = {
+    "kill-rank": kill_rank,
+    "kill-two": kill_two,
+    "stop-rank": stop_rank,
+    "kill-daemon": kill_daemon,
+    "kill-node": kill_node,
+    "cut-link": cut_link,
+}
+
+
+def listed(ranks):
+    return " and ".join(map(str, ranks))
+
+
+# --- one run -----------------------------------------------------------------
+
+
+class Run:
+    """One run of the solver, with a fault or without; everything measured."""
+
+    def __init__(self, name, stock):
+        self.name, self.stock = name, stock
+        self.what, self.victims, self.struck = "nothing", [], None
+        self.status = None  # mpirun's, None: it had to be killed
+        self.ended = None  # ns
+        self.gone = None  # ns: no victim's process exists any more
+        self.hang = []
+        self.folder = f"{WORK}/{name}"
+        self.events = f"{self.folder}/events"
+
+    def go(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(LOGS, ignore_errors=True)
+        os.makedirs(self.events)
+        os.makedirs(LOGS)
+        began = time.monotonic()
+        with open(f"{self.folder}/output", "wb") as output:
+            job = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.STDOUT, env=self.environment())
+            while job.poll() is None and time.monotonic() - began < LIMIT[self.stock]:
+                if self.name in FAULTS and self.struck is None:
+                    self.maybe_strike()
+                self.watch_victims()
+                note(f"  {self.name}: {time.monotonic() - began:.0f} s")
+                time.sleep(0.01)
+            if job.poll() is None:
+                self.hang = self.dump()
+            else:
+                self.ended = time.time_ns()
+                self.status = job.returncode
+        self.remaining = self.wait_for_the_rest()
+        note("")
+        # Before the clean-up, which would add errors of its own.
+        self.ranks = read_ranks(self.events)
+        with open(f"{self.folder}/output", errors="replace") as f:
+            self.output = f.read().replace("\0", "")
+        self.measure()
+        self.clean_up(job)
+        return self
+
+    def command(self):
+        where = ",".join(f"{h}:{RANKS // len(HOSTS)}" for h in HOSTS)
+        words = ["mpirun", "--prtemca", "plm_ssh_agent", "/usr/local/bin/rw-ssh", "--with-ft", "ulfm",
+                 "-H", where, "-n", str(RANKS), f"{WORK}/heat", *HEAT, "--events", self.events]
+        return ["/usr/local/bin/rw-on", HOSTS[0], *words]
+
+    def environment(self):
+        if self.stock:
+            return None
+        return os.environ | {"PMIX_MCA_psensor_ringwatch_log": f"{LOGS}/%h.log",
+                             "PMIX_MCA_psensor_ringwatch_log_level": "info"}
+
+    def maybe_strike(self):
+        ranks = read_ranks(self.events)
+        if len(ranks) < RANKS or min(r.iteration() for r in ranks.values()) < STRIKE_AT:
+            return
+        self.what, self.victims, deed = FAULTS[self.name](ranks)
+        self.targets = [ranks[r].pid for r in self.victims]
+        self.struck = time.time_ns()
+        deed()
+
+    def watch_victims(self):
+        if self.struck and not self.gone and all(map(is_gone, self.targets)):
+            self.gone = time.time_ns()
+
+    def wait_for_the_rest(self):
+        """What outlived mpirun, after it had some seconds to end by itself."""
+        deadline = time.monotonic() + (3 if self.status is not None else 0)
+        while (left := processes()) and time.monotonic() < deadline:
+            self.watch_victims()
+            time.sleep(0.02)
+        self.watch_victims()
+        return [f"{name} on {host} ({state})" for host, state, name in left.values()]
+
+    def clean_up(self, job):
+        kill(job.pid)
+        for host in HOSTS:
+            kill_host(host)
+        job.wait()
+        if self.name == "cut-link":
+            hosts("heal", "h4")
+        for folder in ("/dev/shm", "/tmp"):
+            for entry in os.listdir(folder):
+                if folder == "/dev/shm" or entry.startswith(("prte", "ompi")):
+                    path = f"{folder}/{entry}"
+                    shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+
+    def dump(self):
+        """The state of every process, for a run that did not end."""
+        lines = []
+        for pid, (host, state, name) in sorted(processes().items()):
+            try:
+                with open(f"/proc/{pid}/wchan") as f:
+                    lines.append(f"{host} {pid} {name} state {state} {f.read()}")
+            except OSError:
+                continue
+        return lines
+
+    # --- verdict ---
+
+    def milliseconds(self, times):
+        return [(t - self.struck) / 1e6 for t in times]
+
+    def measure(self):
+        since = self.struck or 0
+        self.survivors = {r: k for r, k in self.ranks.items() if r not in self.victims}
+        alive = self.survivors.items()
+        self.errors = sorted((e[0], r, e[1]) for r, k in alive if (e := k.first("error", since)))
+        self.shrunk = sorted((e[0], r, e[1]) for r, k in alive if (e := k.last("shrunk", since)))
+        self.restored = sorted((e[0], r, e[1]) for r, k in alive if (e := k.last("restored", since)))
+        self.finalized = [r for r, k in alive if k.last("finalized")]
+        self.declared = declarations(since) if self.struck else []
+        results = set(re.findall(r"heat: result ([0-9a-f]+) ", self.output))
+        self.result = results.pop() if len(results) == 1 else None
+
+    def faults(self, reference):
+        """What did not hold: a list of short texts, empty if all did."""
+        count, wrong = RANKS - len(self.victims), []
+        lost = sorted(set(self.survivors) - set(self.finalized))
+        if self.name in FAULTS and self.struck is None:
+            wrong.append("the fault was never injected")
+        if self.status is None:
+            wrong.append(f"hangs: stopped after {LIMIT[self.stock]} s")
+        elif not self.finalized:
+            wrong.append(f"the whole job is lost, mpirun's status is {self.status}")
+        elif self.status != 0:
+            wrong.append(f"mpirun's status is {self.status}")
+        if self.finalized and lost:
+            wrong.append(f"rank {listed(lost)} did not come through")
+        if self.struck:
+            for events, text in ((self.errors, "see an error"), (self.shrunk, "repair the communicator")):
+                if len(events) < count:
+                    wrong.append(f"{len(events)} of {count} survivors {text}")
+            if self.errors and self.milliseconds([self.errors[-1][0]])[0] > ERROR_LIMIT:
+                wrong.append("the last error came too late")
+        if self.result is None:
+            wrong.append("no result")
+        elif reference and self.result != reference:
+            wrong.append("WRONG RESULT")
+        if self.status is not None and self.remaining:
+            wrong.append("left behind: " + ", ".join(self.remaining))
+        return wrong
+
+
+# --- printing ----------------------------------------------------------------
+
+
+def span(ms):
+    return f"{ms / 1000:.2f} s" if ms >= 10_000 else f"{ms:.1f} ms"
+
+
+def bar(marks, width=64):
+    """Marks (milliseconds, letter) on a logarithmic axis from 0.1 ms to 100 s."""
+    line = ["-"] * width
+    for ms, letter in marks:
+        place = (math.log10(min(max(ms, 0.1), 99_999)) + 1) / 6
+        place = min(int(place * width), width - 1)
+        while line[place] != "-" and place < width - 1:
+            place += 1
+        line[place] = letter
+    return "x" + "".join(line)
+
+
+def axis(width=64):
+    line = " " * (width + 8)
+    for i, label in enumerate(["0.1 ms", "1 ms", "10 ms", "100 ms", "1 s", "10 s"]):
+        place = 1 + i * width // 6
+        line = line[:place] + label + line[place + len(label):]
+    return line.rstrip()
+
+
+def timeline(run, reference):
+    count = RANKS - len(run.victims)
+    print(f"\n{run.name}")
+    rows, marks = [(0, f"injected: {run.what}")], []
+    if run.struck:
+        for when, host, victim, fields in run.declared:
+            ms = run.milliseconds([when])[0]
+            by = fields.get("suspector", host)
+            rows.append((ms, f"{by} declares {victim}" + (f" ({fields['reason']})" if "reason" in fields else "")))
+        if run.declared:
+            marks.append((run.milliseconds([run.declared[0][0]])[0], "d"))
+        for events, first, last, letters in (
+            (run.errors, "first survivor's error", "last survivor's error", "eE"),
+            (run.shrunk, None, "communicator repaired at the last survivor", "R"),
+            (run.restored, None, "data restored at the last survivor", None),
+        ):
+            if not events:
+                continue
+            ms = run.milliseconds([e[0] for e in events])
+            if first:
+                kind = re.search(r"class=(\S+)", events[0][2])
+                rows.append((ms[0], f"{first} (rank {events[0][1]}, {kind[1] if kind else '?'})"))
+                marks.append((ms[0], letters[0]))
+            size = re.search(r"size=(\d+)", events[-1][2])
+            rows.append((ms[-1], f"{last} (rank {events[-1][1]}{', ' + size[1] + ' ranks' if size else ''})"
+                         + ("" if len(events) == count else f", only {len(events)} of {count}")))
+            if letters:
+                marks.append((ms[-1], letters[-1]))
+        if run.gone and run.name in ("stop-rank", "kill-daemon", "cut-link"):
+            # The fault itself ended nobody: this is the fence at work.
+            rows.append((run.milliseconds([run.gone])[0], f"no process of rank {listed(run.victims)} is left"))
+        if run.ended:
+            ms = run.milliseconds([run.ended])[0]
+            rows.append((ms, f"mpirun exits with status {run.status}"))
+            marks.append((ms, "X"))
+    for ms, text in sorted(rows, key=lambda r: r[0]):
+        print(f"  {'+' + span(ms):>12}  {text}")
+    if run.struck:
+        print(f"  {bar(marks)}\n  {axis()}")
+    if run.result is None:
+        answer = "none"
+    else:
+        answer = f"{run.result}, " + ("equals the fault-free one" if run.result == reference else "DIFFERS from the fault-free one")
+    if run.struck and not run.declared and not run.stock:
+        print("  no detector declared anything")
+    print(f"  result {answer}; finalized: {len(run.finalized)} of {count} survivors; "
+          f"mpirun: {'had to be killed' if run.status is None else f'status {run.status}'}")
+    wrong = run.faults(reference)
+    print("  => " + ("; ".join(wrong) if wrong else "the survivors went on: all held"))
+    for line in re.findall(r"^.*(heat: (?!result).*)", run.output, re.M):
+        print("     | " + line)
+    if wrong and not run.stock:
+        for line in run.output.splitlines()[-15:]:
+            print("     | " + line)
+        for line in run.hang:
+            print("     ps " + line)
+        for rank, record in sorted(run.ranks.items()):
+            print(f"     rank {rank} on {record.host}: last event " + " ".join(record.events[-1][1:]))
+    sys.stdout.flush()
+
+
+def summary(runs, reference):
+    def last(run, events, place):
+        return f"{run.milliseconds([events[place][0]])[0]:.1f}" if events and run.struck else "-"
+
+    head = ("fault", "first error", "last error", "repaired", "result", "finalized", "mpirun", "verdict")
+    table = [head]
+    for run in runs:
+        count = RANKS - len(run.victims)
+        wrong = run.faults(reference)
+        table.append((
+            run.name,
+            last(run, run.errors, 0),
+            last(run, run.errors, -1) + ("" if len(run.errors) == count else "*"),
+            last(run, run.shrunk, -1) + ("" if len(run.shrunk) == count else "*"),
+            "none" if run.result is None else "same" if run.result == reference else "WRONG",
+            f"{len(run.finalized)}/{count}",
+            "killed" if run.status is None else str(run.status),
+            wrong[0] if wrong else "ok",
+        ))
+    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
+    print(f"\nMilliseconds after the fault, {'stock Open MPI' if runs[0].stock else 'ringwatch'} "
+          "(* not all survivors)")
+    for row in table:
+        print("  " + "  ".join(cell.ljust(w) if i in (0, 7) else cell.rjust(w)
+                               for i, (cell, w) in enumerate(zip(row, widths))).rstrip())
+
+
+# --- main --------------------------------------------------------------------
+
+
+def prepare(stock):
+    os.makedirs(WORK, exist_ok=True)
+    if not stock:
+        subprocess.run(["/src/scripts/install"], check=True, stdout=sys.stderr)
+    subprocess.run(["mpicc", "-std=gnu11", "-O2", "-o", f"{WORK}/heat", "/src/examples/heat.c", "-lm"], check=True)
+    hosts("up", str(len(HOSTS)))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--stock", action="store_true")
+    parser.add_argument("--fault", action="append", choices=list(FAULTS))
+    options = parser.parse_args()
+    try:
+        prepare(options.stock)
+    except (OSError, subprocess.CalledProcessError) as reason:
+        sys.exit(f"demo: preparing the hosts failed: {reason}")
+
+    print(f"{'Stock Open MPI, without ringwatch' if options.stock else 'ringwatch'}: "
+          f"{RANKS} ranks on {len(HOSTS)} virtual hosts")
+    plain = Run("no-fault", options.stock).go()
+    wrong = plain.faults(None)
+    if wrong:
+        print("\n".join("  | " + line for line in plain.output.splitlines()[-15:]))
+        sys.exit("demo: already the run without a fault failed: " + "; ".join(wrong))
+    reference = plain.result
+    print(f"without a fault: result {reference}, all {RANKS} ranks finalized, mpirun: status {plain.status}")
+
+    runs = []
+    for name in options.fault or FAULTS:
+        runs.append(Run(name, options.stock).go())
+        timeline(runs[-1], reference)
+    print("\nx injected  d declared  e first error  E last error  R repaired  X mpirun's exit")
+    summary(runs, reference)
+    held = not any(run.faults(reference) for run in runs)
+    sys.exit(0 if held or options.stock else 1)
+
+
+if __name__ == "__main__":
+    main()

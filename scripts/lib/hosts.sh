@@ -1,0 +1,70 @@
+#!/bin/bash
+# Virtual hosts inside the container: h1, h2, ... are network namespaces
+# joined by one bridge, 10.77.0.0/24.
+#
+#   hosts.sh up N        make h1..hN            hosts.sh down        remove them
+#   hosts.sh list        their names            hosts.sh pids HOST   its processes
+#   hosts.sh kill HOST   SIGKILL to everything that runs on HOST (a node dies)
+#   hosts.sh cut HOST    take its link away     hosts.sh heal HOST   give it back
+set -euo pipefail
+
+bridge=rw0
+here=$(dirname "$(readlink -f "$0")")
+
+usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+
+up() {
+    local count=$1 i
+    [[ $count =~ ^[0-9]+$ ]] && ((count >= 1 && count <= 200)) || usage
+    ip link add $bridge type bridge
+    ip address add 10.77.0.254/24 dev $bridge
+    ip link set $bridge up
+    for ((i = 1; i <= count; i++)); do
+        ip netns add "h$i"
+        ip link add "v$i" type veth peer name eth0 netns "h$i"
+        ip link set "v$i" master $bridge up
+        # No neighbour discovery delays: the addresses never change.
+        ip -n "h$i" address add "10.77.0.$i/24" dev eth0
+        ip -n "h$i" link set eth0 up
+        ip -n "h$i" link set lo up
+        grep -q " h$i\$" /etc/hosts || echo "10.77.0.$i h$i" >>/etc/hosts
+    done
+    # A copy at a fixed place: mpirun takes the launch agent as one word.
+    ln -sf "$here/rw-ssh" /usr/local/bin/rw-ssh
+    ln -sf "$here/rw-on" /usr/local/bin/rw-on
+}
+
+hosts() { ip netns list | awk '{print $1}' | sort -V; }
+
+down() {
+    local host
+    for host in $(hosts); do
+        kill_host "$host"
+        ip netns delete "$host"
+    done
+    ip link delete $bridge
+    sed -i '/^10\.77\.0\./d' /etc/hosts
+}
+
+# Again until nothing is left: a process may fork while it is being killed.
+kill_host() {
+    local pids
+    while pids=$(ip netns pids "$1") && [[ -n $pids ]]; do
+        # shellcheck disable=SC2086
+        kill -KILL $pids 2>/dev/null || true
+    done
+}
+
+known() { [[ -n ${1:-} && -e /run/netns/$1 ]] || { echo "hosts.sh: there is no virtual host ${1:-}" >&2; exit 2; }; }
+
+[[ -n ${RINGWATCH_CONTAINER:-} ]] || { echo "hosts.sh: run this inside scripts/container" >&2; exit 2; }
+case ${1:-} in
+up) up "${2:-4}" ;;
+down) down ;;
+list) hosts ;;
+pids) known "${2:-}"; ip netns pids "$2" ;;
+kill) known "${2:-}"; kill_host "$2" ;;
+cut) known "${2:-}"; ip link set "v${2#h}" down ;;
+heal) known "${2:-}"; ip link set "v${2#h}" up ;;
+*) usage ;;
+esac

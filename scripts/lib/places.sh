@@ -1,0 +1,34 @@
+# shellcheck shell=bash
+# Where the parts of ringwatch belong, asked of the installed Open MPI, PMIx and PRRTE. Sourced by install and uninstall.
+# Sets: plugin_folder, mpi_folder, program_folder, parameter_file.
+
+# ask PROGRAM ITEM LABEL: a folder that an *_info program prints, e.g. ask pmix_info pkglibdir Pkglibdir
+ask() {
+  "$1" --path "$2" 2>/dev/null | sed -n "s/^ *$3: *//p" | head -n 1
+}
+
+# find_places [PREFIX OF THE MPI]
+find_places() {
+  local prefix=${1:-}
+  local path=$PATH
+  [ -z "$prefix" ] || path=$prefix/bin:$PATH
+  local program
+  for program in pmix_info:libpmix-bin ompi_info:openmpi-bin prted:openmpi-bin; do
+    if ! PATH=$path command -v "${program%%:*}" >/dev/null; then
+      give_up "${program%%:*} is not installed${prefix:+ in $prefix/bin}: install the package ${program##*:} (Debian), or name the MPI's folder with --prefix"
+    fi
+  done
+  plugin_folder=$(PATH=$path ask pmix_info pkglibdir Pkglibdir)
+  mpi_folder=$(PATH=$path ask ompi_info pkglibdir Pkglibdir)
+  parameter_file=$(PATH=$path ask pmix_info sysconfdir Sysconfdir)/pmix-mca-params.conf
+  program_folder=$(dirname "$(PATH=$path command -v prted)")
+  [ -n "$plugin_folder" ] || give_up "pmix_info does not say where PMIx keeps its components: is this PMIx 4.2 or newer?"
+  [ -n "$mpi_folder" ] || give_up "ompi_info does not say where Open MPI keeps its components: is this Open MPI 5?"
+}
+
+# Files that make up an installation, relative to nothing, one per line.
+installed_files() {
+  printf '%s\n' "$plugin_folder/pmix_mca_psensor_ringwatch.so" "$plugin_folder/pmix_mca_pnet_ringwatch.so" \
+    "$mpi_folder/mca_hook_ringwatch.so" "$mpi_folder/mca_coll_ringwatch.so" \
+    "$program_folder/ringwatchd" "$program_folder/ringwatch"
+}

@@ -1,0 +1,171 @@
+# shellcheck shell=bash
+# The two ways of making a Debian 13 root. Sourced by root.sh when one is
+# needed. Both take: DIR MIRROR LOG PACKAGE...
+
+# isolated FUNCTION ARGUMENT...: in a shell with mounts and processes of its
+# own, so that neither outlives an interruption, and that stops at the first
+# error (which a function called in a condition would not). Takes the place of
+# the subshell that stage makes, so that it dies with the script itself.
+isolated() {
+    export -f "$1"
+    # shellcheck disable=SC2016
+    exec setpriv --pdeathsig KILL unshare "${rw_unshare[@]}" --mount --pid --fork --kill-child --mount-proc \
+        "$BASH" -c 'set -euo pipefail; "$@"' isolated "$@"
+}
+
+# --- with root rights: debootstrap, then apt inside --------------------------
+
+make_as_root() {
+    local dir=$1 mirror=$2 log=$3
+    shift 3
+    if ! have debootstrap; then
+        have apt-get || give_up "debootstrap is missing: install it with your system's package manager."
+        stage "installing debootstrap on this system" "$log" install_debootstrap ||
+            give_up "debootstrap is missing and apt-get cannot install it (see $log): install it by hand."
+    fi
+    mkdir "$dir"
+    stage "Debian 13 base system from $mirror" "$log" isolated bootstrap "$dir" "$mirror" ||
+        give_up "debootstrap failed (the reason is at the end of $log): check network and disk, and run this again."
+    stage "Open MPI, PMIx, PRRTE, compiler, tools" "$log" isolated add_packages "$dir" "$@" ||
+        give_up "Installing packages in the new root failed (the reason is at the end of $log): check network and disk, and run this again."
+}
+
+install_debootstrap() {
+    local tries=(apt-get install -y --no-install-recommends debootstrap)
+    DEBIAN_FRONTEND=noninteractive "${tries[@]}" ||
+        { apt-get update && DEBIAN_FRONTEND=noninteractive "${tries[@]}"; }
+}
+
+bootstrap() {
+    local tries=(apt-get install -y --no-install-recommends debootstrap)
+    DEBIAN_FRONTEND=noninteractive "${tries[@]}" ||
+        { apt-get update && DEBIAN_FRONTEND=noninteractive "${tries[@]}"; }
+}
+
+# isolated FUNCTION ARGUMENT...: with mounts and processes of its own, so that
+# neither outlives an interruption.
+isolated() {
+    export -f "$1"
+    # shellcheck disable=SC2016
+    setpriv --pdeathsig KILL unshare "${rw_unshare[@]}" --mount --pid --fork --kill-child --mount-proc \
+        "$BASH" -c 'set -euo pipefail; "$@"' isolated "$@"
+}
+
+bootstrap() {
+    local dir=$1 mirror=$2 script=/usr/share/debootstrap/scripts/trixie
+    # Home folders are often mounted nodev, but a base system has devices.
+    mount --bind "$dir" "$dir"
+    mount -o remount,bind,dev,exec,suid "$dir"
+    # A debootstrap older than Debian 13 does not know its name.
+    [[ -e $script ]] || script=/usr/share/debootstrap/scripts/sid
+    debootstrap --variant=minbase trixie "$dir" "$mirror" "$script"
+}
+
+add_packages() {
+    local dir=$1
+    shift
+    mount --bind "$dir" "$dir"
+    mount -o remount,bind,dev,exec,suid "$dir"
+    cat /etc/resolv.conf >"$dir/etc/resolv.conf"
+    # For a mirror or proxy that speaks https.
+    if [[ -r /etc/ssl/certs/ca-certificates.crt ]]; then
+        mkdir -p "$dir/etc/ssl/certs"
+        cat /etc/ssl/certs/ca-certificates.crt >"$dir/etc/ssl/certs/ca-certificates.crt"
+    fi
+    mount -t proc proc "$dir/proc"
+    # Not by debootstrap --include: it cannot resolve libltdl-dev's alternatives.
+    export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+    chroot "$dir" apt-get update
+    chroot "$dir" apt-get install -y --no-install-recommends "$@"
+    chroot "$dir" apt-get clean
+    rm -rf "$dir"/var/lib/apt/lists/* "$dir/debootstrap"
+}
+
+# --- without: the packages' files, and the few maintainer scripts that matter -
+
+# A user namespace with a single user id has no other owners to give files to,
+# which is what dpkg insists on. So apt resolves and downloads with a state of
+# its own, and the packages are unpacked as what they are: archives.
+make_as_user() {
+    local dir=$1 mirror=$2 log=$3 command
+    shift 3
+    for command in apt-get dpkg dpkg-deb; do
+        have $command || give_up "The command $command is missing, without root rights it is needed to unpack packages: run as root, or install apt and dpkg."
+    done
+    mkdir "$dir"
+    stage "packages from $mirror" "$log" isolated fetch_packages "$dir" "$mirror" "$@" ||
+        give_up "Downloading packages failed (the reason is at the end of $log): check network and disk, and run this again."
+    stage "unpacking them" "$log" isolated unpack_packages "$dir" ||
+        give_up "Unpacking packages failed (the reason is at the end of $log): check the disk, and run this again."
+    stage "setting them up" "$log" isolated set_up_packages "$dir" ||
+        give_up "Setting up the new root failed (the reason is at the end of $log): run this again."
+    rm -rf "$dir/apt"
+}
+
+fetch_packages() {
+    local dir=$1 mirror=$2 apt=$1/apt keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    shift 2
+    mkdir -p "$apt"/etc/apt/{apt.conf.d,preferences.d,trusted.gpg.d,sources.list.d} \
+        "$apt"/var/lib/{apt/lists/partial,dpkg} "$apt"/var/cache/apt/archives/partial
+    : >"$apt/var/lib/dpkg/status"
+    if [[ ! -e $keyring ]]; then
+        # A derivative: its own mirror still carries Debian's keys.
+        (cd "$apt" && apt-get download debian-archive-keyring && dpkg-deb -x debian-archive-keyring_*.deb keyring)
+        keyring=$apt/keyring$keyring
+    fi
+    echo "deb [signed-by=$keyring] $mirror trixie main" >"$apt/etc/apt/sources.list"
+    # Read before any other configuration, so the system's own (which may
+    # delete archives, for instance) is never seen.
+    cat >"$apt/apt.conf" <<END
+Dir "$apt";
+Dir::State::status "$apt/var/lib/dpkg/status";
+APT::Architecture "$(dpkg --print-architecture)";
+APT::Architectures { "$(dpkg --print-architecture)"; };
+APT::Sandbox::User "root";
+END
+    export APT_CONFIG=$apt/apt.conf LC_ALL=C
+    apt-get update
+    apt-get install -y --no-install-recommends --download-only '?priority(required)' "$@"
+}
+
+unpack_packages() {
+    local dir=$1 archives=$1/apt/var/cache/apt/archives deb name script
+    mkdir -p "$dir/var/lib/dpkg/info"
+    # base-files first: it makes /bin, /lib and /sbin the links that they are.
+    mkdir "$archives/first"
+    mv "$archives"/base-files_*.deb "$archives/first"
+    for deb in "$archives"/first/*.deb "$archives"/*.deb; do
+        dpkg-deb --fsys-tarfile "$deb" |
+            tar -x -C "$dir" --no-same-owner --keep-directory-symlink
+        name=$(dpkg-deb -f "$deb" Package)
+        # Only what set_up_packages runs.
+        script=$dir/var/lib/dpkg/info/$name.postinst
+        dpkg-deb --ctrl-tarfile "$deb" | tar -xO ./postinst >"$script" 2>/dev/null || rm "$script"
+        dpkg-deb -f "$deb" | sed '/^Package:/a Status: install ok installed' >>"$dir/var/lib/dpkg/status"
+        echo >>"$dir/var/lib/dpkg/status"
+        rm -f "$deb"
+    done
+}
+
+set_up_packages() {
+    local dir=$1 script name
+    mount -t proc proc "$dir/proc"
+    mount --rbind /dev "$dir/dev"
+    cp "$dir/usr/share/base-passwd/passwd.master" "$dir/etc/passwd"
+    cp "$dir/usr/share/base-passwd/group.master" "$dir/etc/group"
+    export DEBIAN_FRONTEND=noninteractive DPKG_MAINTSCRIPT_NAME=postinst DPKG_ROOT='' LC_ALL=C \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+    mkdir -p "$dir"/usr/local/{bin,sbin,lib,share} "$dir/root" "$dir/var/tmp"
+    chroot "$dir" ldconfig
+    # The links behind mpicc, mpirun, cc, awk and the like; users and services
+    # are not needed here.
+    for script in "$dir"/var/lib/dpkg/info/*.postinst; do
+        # One that only wants to give files to groups fails, and may.
+        grep -q update-alternatives "$script" || continue
+        name=${script##*/}
+        name=${name%.postinst}
+        chmod +x "$script"
+        DPKG_MAINTSCRIPT_PACKAGE=$name chroot "$dir" "/var/lib/dpkg/info/$name.postinst" configure ||
+            echo "the set-up script of $name failed"
+    done
+}

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# Messages and progress for the scripts. Sourced, never run.
+# Everything here goes to standard error, so that the output of a command
+# run through the scripts stays its own.
+
+say() { printf '%s\n' "$*" >&2; }
+
+# A missing prerequisite: one sentence that names what to do, status 2.
+give_up() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 2
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# stage TEXT LOG COMMAND...: runs COMMAND with its output appended to LOG and
+# shows one line with the elapsed seconds; on a terminal the line moves.
+# Returns COMMAND's status: the caller knows the sentence for a failure.
+# COMMAND runs in a subshell; to die with the script even if that is killed by
+# SIGKILL it should be, or exec, 'setpriv --pdeathsig KILL ...'.
+stage() {
+    local text=$1 log=$2 began=$SECONDS status=0 pid
+    shift 2
+    "$@" >>"$log" 2>&1 </dev/null &
+    pid=$!
+    # shellcheck disable=SC2064
+    trap "kill -KILL $pid 2>/dev/null; exit 130" HUP INT TERM
+    while [[ -t 2 ]] && kill -0 "$pid" 2>/dev/null; do
+        printf '\r  %-58s %4d s ' "$text" $((SECONDS - began)) >&2
+        sleep 0.5
+    done
+    wait "$pid" || status=$?
+    trap - HUP INT TERM
+    [[ ! -t 2 ]] || printf '\r' >&2
+    if ((status == 0)); then
+        printf '  %-58s %4d s\n' "$text" $((SECONDS - began)) >&2
+    else
+        printf '  %-58s failed after %d s\n' "$text" $((SECONDS - began)) >&2
+    fi
+    return "$status"
+}

@@ -1,0 +1,430 @@
+/* survivor: an MPI program that is struck by a fault, recovers the ULFM way
+ * and keeps a diary.
+ *
+ * Every rank appends to DIR/rank.N lines "rank time event details", the time
+ * in nanoseconds of CLOCK_MONOTONIC, which all virtual hosts share. The tests
+ * judge by these diaries, and by two lines on standard output, one before and
+ * one after MPI_Finalize.
+ *
+ *   --events DIR         where the diaries, and the files "go" and "end", are
+ *   --op OP              what the ranks are blocked in when the fault comes:
+ *                          recv, send    point to point with the first victim
+ *                          any, anywait  MPI_Recv, MPI_Wait from any source
+ *                          live          MPI_Recv from a rank that lives
+ *                          ring          MPI_Sendrecv with both neighbours
+ *                          allreduce, barrier, bcast
+ *                          mixed         all of these, by rank
+ *   --victims R,R        the ranks that will die in OP
+ *   --die HOW            how they die once the file "go" is there: kill, segv,
+ *                        abort, exit0, exit3, quit0 (no handlers), stop, sleep
+ *                        (they only sleep, uninterruptibly), none
+ *   --second R:WHERE     another rank kills itself: "error" before the revoke,
+ *                        "revoked" after it, "shrink" inside MPIX_Comm_shrink,
+ *                        "shrunk" after it, "agree" inside MPIX_Comm_agree,
+ *                        "after" in the collectives that follow
+ *   --init-fault R:WHERE:HOW      WHERE is before, during or after MPI_Init
+ *   --finalize-fault R:WHERE:HOW  WHERE is entry (in a callback of
+ *                        MPI_Finalize), during (while it waits for the others)
+ *                        or after
+ *   --hold               go on with collectives until the file "end" is there
+ *   --lines N            print N lines more, right before MPI_Finalize
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <mpi-ext.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROUNDS = 20, LONG_MESSAGE = 1 << 20, MOST_VICTIMS = 64 };
+/* How long the others keep away from a call in which a rank is to die alone. */
+enum { LATE_US = 400 * 1000, INSIDE_US = 150 * 1000 };
+
+typedef struct {
+    int rank;
+    char where[16], how[16];
+} Fault;
+
+static char dir[512];
+static const char *op = "allreduce", *die_how = "none";
+static int victims[MOST_VICTIMS], victim_count;
+static Fault second = {.rank = -1}, init_fault = {.rank = -1}, finalize_fault = {.rank = -1};
+static bool hold;
+static int lines;
+
+static int world_rank = -1, diary = -1;
+static MPI_Comm comm;
+static int rank, size;
+
+/* --- the diary ------------------------------------------------------------ */
+
+static long long now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* One line, in one write: it is there even if the next moment is the last. */
+static void event(const char *format, ...) {
+    char line[512];
+    int n = snprintf(line, sizeof line, "%d %lld ", world_rank, now_ns());
+    va_list rest;
+    va_start(rest, format);
+    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, rest);
+    va_end(rest);
+    line[n++] = '\n';
+    if (write(diary, line, (size_t)n) < 0) perror("survivor: diary");
+}
+
+static bool file_exists(const char *name) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+/* --- dying ---------------------------------------------------------------- */
+
+/* A parent of vfork waits for its child where no signal reaches it. */
+static void sleep_uninterruptibly(void) {
+    static const struct timespec long_time = {.tv_sec = 1, .tv_nsec = 500 * 1000 * 1000};
+    pid_t child = vfork();
+    if (child == 0) {
+        nanosleep(&long_time, NULL);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    event("slept");
+    die_how = "none";
+}
+
+static void die(const char *how) {
+    if (!strcmp(how, "none")) return;
+    event("dies %s", how);
+    if (!strcmp(how, "kill")) raise(SIGKILL);
+    else if (!strcmp(how, "segv")) { signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); }
+    else if (!strcmp(how, "abort")) { signal(SIGABRT, SIG_DFL); abort(); }
+    else if (!strcmp(how, "exit0")) exit(0);
+    else if (!strcmp(how, "exit3")) exit(3);
+    else if (!strcmp(how, "quit0")) _exit(0);
+    else if (!strcmp(how, "sleep")) { sleep_uninterruptibly(); return; }
+    else if (!strcmp(how, "stop")) { raise(SIGSTOP); event("woke"); return; }
+    fprintf(stderr, "survivor: cannot die by %s\n", how);
+    _exit(99);
+}
+
+static void *die_soon(void *how) {
+    usleep(INSIDE_US);
+    die(how);
+    return NULL;
+}
+
+/* This rank dies in a moment, in whatever call it is by then. */
+static void die_inside(char *how) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, die_soon, how)) die(how);
+}
+
+static bool is_victim(void) {
+    for (int i = 0; i < victim_count; i++)
+        if (victims[i] == world_rank) return true;
+    return false;
+}
+
+static void die_if_told(void) {
+    if (is_victim() && strcmp(die_how, "none") && file_exists("go")) die(die_how);
+}
+
+/* A victim that is in no MPI call while it waits for its end. */
+static void wait_for_death(void) {
+    for (;;) {
+        die_if_told();
+        usleep(1000);
+    }
+}
+
+/* The second victim's turn, if it is this rank and this place. */
+static bool second_here(const char *where) { return second.rank == world_rank && !strcmp(second.where, where); }
+
+static bool second_elsewhere(const char *where) {
+    return second.rank >= 0 && second.rank != world_rank && !strcmp(second.where, where);
+}
+
+/* The second victim dies inside the call that follows, alone in it. */
+static void second_inside(const char *where) {
+    if (second_here(where)) die_inside("kill");
+    else if (second_elsewhere(where)) usleep(LATE_US);
+}
+
+/* --- the operations ------------------------------------------------------- */
+
+static int class_of(int code) {
+    int class;
+    MPI_Error_class(code, &class);
+    return class;
+}
+
+/* MPI_Allreduce that must not lie. Sets *any if some rank says yes. */
+static int allreduce(MPI_Comm on, bool yes, bool *any) {
+    int members, mine[2] = {1, yes}, sum[2] = {-1, -1};
+    MPI_Comm_size(on, &members);
+    int code = MPI_Allreduce(mine, sum, 2, MPI_INT, MPI_SUM, on);
+    if (code != MPI_SUCCESS) return code;
+    if (sum[0] != members || sum[1] < 0 || sum[1] > members) event("corrupt allreduce %d of %d", sum[0], members);
+    if (any) *any = sum[1] > 0;
+    return MPI_SUCCESS;
+}
+
+static int bcast(MPI_Comm on, int root) {
+    int me, value = -1;
+    MPI_Comm_rank(on, &me);
+    if (me == root) value = root * 1000 + 7;
+    int code = MPI_Bcast(&value, 1, MPI_INT, root, on);
+    if (code == MPI_SUCCESS && value != root * 1000 + 7) event("corrupt bcast %d from %d", value, root);
+    return code;
+}
+
+static int ring(MPI_Comm on) {
+    int me, members, got = -1;
+    MPI_Comm_rank(on, &me);
+    MPI_Comm_size(on, &members);
+    int left = (me + members - 1) % members;
+    int code = MPI_Sendrecv(&me, 1, MPI_INT, (me + 1) % members, 5, &got, 1, MPI_INT, left, 5, on, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS && got != left) event("corrupt ring %d from %d", got, left);
+    return code;
+}
+
+/* A rank that lives and never sends with the tag of `live`. */
+static int living_peer(void) {
+    for (int step = 1; step < size; step++) {
+        int peer = (rank + step) % size, dead = 0;
+        for (int i = 0; i < victim_count; i++) dead |= victims[i] == peer;
+        if (!dead) return peer;
+    }
+    return MPI_PROC_NULL;
+}
+
+/* Stays in the operation until it fails, or until "end" where all can agree. */
+static int operate(const char *name) {
+    static char buffer[LONG_MESSAGE];
+    int code = MPI_SUCCESS, value = 0;
+    int target = victim_count ? victims[0] : 0;
+    if (!strcmp(name, "mixed")) {
+        static const char *by_rank[] = {"any", "recv", "allreduce", "send", "live", "anywait", "recv", "any"};
+        name = by_rank[world_rank % 8];
+    }
+    event("blocked %s", name);
+    bool waits = !strcmp(name, "recv") || !strcmp(name, "send") || !strcmp(name, "any") || !strcmp(name, "anywait") ||
+                 !strcmp(name, "live") || !strcmp(op, "mixed");
+    if (waits && is_victim()) wait_for_death();
+    if (!strcmp(name, "recv")) return MPI_Recv(&value, 1, MPI_INT, target, 1, comm, MPI_STATUS_IGNORE);
+    if (!strcmp(name, "send")) return MPI_Send(buffer, LONG_MESSAGE, MPI_BYTE, target, 2, comm);
+    if (!strcmp(name, "live")) return MPI_Recv(&value, 1, MPI_INT, living_peer(), 3, comm, MPI_STATUS_IGNORE);
+    if (!strcmp(name, "any")) return MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 4, comm, MPI_STATUS_IGNORE);
+    if (!strcmp(name, "anywait")) {
+        MPI_Request request;
+        code = MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 4, comm, &request);
+        if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+        if (code != MPI_SUCCESS && class_of(code) == MPIX_ERR_PROC_FAILED_PENDING) {
+            /* It is still under way, and the revoke is what ends it. */
+            MPIX_Comm_revoke(comm);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        }
+        return code;
+    }
+    bool end = false;
+    for (int round = 0; code == MPI_SUCCESS && !end; round++) {
+        die_if_told();
+        if (!strcmp(name, "allreduce")) code = allreduce(comm, rank == 0 && file_exists("end"), &end);
+        else if (!strcmp(name, "barrier")) code = MPI_Barrier(comm);
+        else if (!strcmp(name, "bcast")) code = bcast(comm, round % size);
+        else if (!strcmp(name, "ring")) code = ring(comm);
+        else { fprintf(stderr, "survivor: no operation %s\n", name); MPI_Abort(MPI_COMM_WORLD, 98); }
+        usleep(500);
+    }
+    return code;
+}
+
+/* --- recovery ------------------------------------------------------------- */
+
+static void report(int code, const char *where) {
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(code, text, &length);
+    event("error %d %s %s", class_of(code), where, text);
+}
+
+/* Revokes and shrinks until all survivors agree that the new communicator works. */
+static void recover(void) {
+    for (int attempt = 0; attempt < 50; attempt++) {
+        if (second_here("error")) die("kill");
+        MPIX_Comm_revoke(comm);
+        event("revoked");
+        if (second_here("revoked")) die("kill");
+        second_inside("shrink");
+        MPI_Comm next;
+        int code = MPIX_Comm_shrink(comm, &next);
+        if (code != MPI_SUCCESS) {
+            report(code, "shrink");
+            continue;
+        }
+        if (second_here("shrunk")) die("kill");
+        MPI_Comm_set_errhandler(next, MPI_ERRORS_RETURN);
+        comm = next;
+        MPI_Comm_rank(comm, &rank);
+        MPI_Comm_size(comm, &size);
+        event("shrunk %d %d", size, rank);
+        int works = allreduce(comm, false, NULL) == MPI_SUCCESS;
+        second_inside("agree");
+        code = MPIX_Comm_agree(comm, &works);
+        if (code == MPI_SUCCESS && works) {
+            event("agreed %d", size);
+            return;
+        }
+        if (code != MPI_SUCCESS) report(code, "agree");
+    }
+    event("hopeless");
+    MPI_Abort(MPI_COMM_WORLD, 97);
+}
+
+/* Collectives on the communicator that is left; true if all of its members managed. */
+static bool carry_on(void) {
+    int code = MPI_SUCCESS;
+    bool end = false;
+    if (second_here("after")) die("kill");
+    for (int round = 0; code == MPI_SUCCESS && (hold ? !end : round < ROUNDS); round++) {
+        code = allreduce(comm, rank == 0 && file_exists("end"), &end);
+        if (code == MPI_SUCCESS) code = MPI_Barrier(comm);
+        if (code == MPI_SUCCESS) code = bcast(comm, round % size);
+        if (code == MPI_SUCCESS) code = ring(comm);
+        if (code == MPI_SUCCESS && round == 0) event("carries-on %d", size);
+        if (hold) usleep(1000);
+    }
+    if (code != MPI_SUCCESS) {
+        report(code, "carry-on");
+        MPIX_Comm_revoke(comm);
+    }
+    int works = code == MPI_SUCCESS;
+    code = MPIX_Comm_agree(comm, &works);
+    return code == MPI_SUCCESS && works;
+}
+
+/* --- start and end -------------------------------------------------------- */
+
+static void read_fault(Fault *fault, const char *text) {
+    strcpy(fault->how, "kill");
+    if (sscanf(text, "%d:%15[^:]:%15s", &fault->rank, fault->where, fault->how) < 2) {
+        fprintf(stderr, "survivor: %s is no fault\n", text);
+        exit(2);
+    }
+}
+
+static void read_victims(char *text) {
+    for (char *one = strtok(text, ","); one && victim_count < MOST_VICTIMS; one = strtok(NULL, ","))
+        victims[victim_count++] = atoi(one);
+}
+
+static void read_arguments(int count, char **arguments) {
+    for (int i = 1; i < count; i++) {
+        const char *name = arguments[i];
+        if (!strcmp(name, "--hold")) { hold = true; continue; }
+        char *value = ++i < count ? arguments[i] : "";
+        if (!strcmp(name, "--events")) snprintf(dir, sizeof dir, "%s", value);
+        else if (!strcmp(name, "--op")) op = value;
+        else if (!strcmp(name, "--victims")) read_victims(value);
+        else if (!strcmp(name, "--die")) die_how = value;
+        else if (!strcmp(name, "--second")) read_fault(&second, value);
+        else if (!strcmp(name, "--init-fault")) read_fault(&init_fault, value);
+        else if (!strcmp(name, "--finalize-fault")) read_fault(&finalize_fault, value);
+        else if (!strcmp(name, "--lines")) lines = atoi(value);
+        else { fprintf(stderr, "survivor: unknown option %s\n", name); exit(2); }
+    }
+}
+
+static void open_diary(void) {
+    const char *number = getenv("PMIX_RANK");
+    world_rank = number ? atoi(number) : 0;
+    char path[600], host[64] = "";
+    snprintf(path, sizeof path, "%s/rank.%d", dir, world_rank);
+    diary = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    gethostname(host, sizeof host - 1);
+    event("started %d %s", (int)getpid(), host);
+}
+
+static void initialise(int *count, char ***arguments) {
+    bool mine = init_fault.rank == world_rank;
+    if (mine && !strcmp(init_fault.where, "before")) die(init_fault.how);
+    if (!strcmp(init_fault.where, "during")) {
+        /* MPI_Init waits for every rank: who enters it first stays in it. */
+        if (mine) die_inside(init_fault.how);
+        else usleep(LATE_US);
+    }
+    event("enters-init");
+    int provided;
+    MPI_Init_thread(count, arguments, MPI_THREAD_SINGLE, &provided);
+    event("initialised");
+    if (mine && !strcmp(init_fault.where, "after")) die(init_fault.how);
+}
+
+/* Runs inside MPI_Finalize, before it does anything else. */
+static int at_finalize(MPI_Comm self, int key, void *value, void *extra) {
+    (void)self, (void)key, (void)value, (void)extra;
+    die(finalize_fault.how);
+    return MPI_SUCCESS;
+}
+
+static void finalise(void) {
+    bool mine = finalize_fault.rank == world_rank;
+    if (mine && !strcmp(finalize_fault.where, "entry")) {
+        int key;
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &key, NULL);
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    }
+    if (!strcmp(finalize_fault.where, "during")) {
+        if (mine) die_inside(finalize_fault.how);
+        else usleep(LATE_US);
+    }
+    event("enters-finalize");
+    MPI_Finalize();
+    if (mine && !strcmp(finalize_fault.where, "after")) die(finalize_fault.how);
+    event("finalized");
+}
+
+int main(int count, char **arguments) {
+    read_arguments(count, arguments);
+    open_diary();
+    initialise(&count, &arguments);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+
+    int code = MPI_Barrier(comm);
+    if (code == MPI_SUCCESS) {
+        event("ready");
+        if (strcmp(op, "none")) code = operate(op);
+    }
+    if (code != MPI_SUCCESS) {
+        report(code, "op");
+        /* Its turn to die has come as well, others were only faster. */
+        if (is_victim() && strcmp(die_how, "none")) wait_for_death();
+        recover();
+    }
+    while (!carry_on()) recover();
+    event("done %d", size);
+    for (int i = 0; i < lines; i++) printf("line %d of survivor %d\n", i, world_rank);
+    printf("survivor %d is done, %d are left\n", world_rank, size);
+    fflush(stdout);
+    finalise();
+    printf("survivor %d has finalized\n", world_rank);
+    fflush(stdout);
+    return 0;
+}

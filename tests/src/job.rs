@@ -1,0 +1,487 @@
+//! Jobs: what is started, and what can be done to it while it runs.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::clock::{now, wait_until};
+use crate::diary::Diaries;
+use crate::lab::{HOSTS, Lab, run};
+use crate::outcome::Outcome;
+use crate::process::{self, Process};
+use crate::scene::Scene;
+
+/// Prefix of the parameters.
+const PREFIX: &str = "psensor_ringwatch_";
+/// How long the ranks may take to come to the point where the fault strikes.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// Heartbeat period of the tests' jobs, unless they ask for another.
+pub const PERIOD: Duration = Duration::from_millis(20);
+/// Suspicion timeout of the tests' jobs.
+pub const TIMEOUT: Duration = Duration::from_millis(300);
+/// How long their ranks may be stopped.
+pub const STOP_TIMEOUT: Duration = Duration::from_millis(400);
+/// What two processors with eight ranks, and whatever else runs there, may add to any time that is promised.
+pub const SLACK: Duration = Duration::from_secs(1);
+
+/// A job that can be started.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub(crate) ranks: u32,
+    pub(crate) per_host: u32,
+    pub(crate) hosts: Vec<&'static str>,
+    pub(crate) parameters: Vec<(String, String)>,
+    fault_tolerant: bool,
+    options: Vec<String>,
+    environment: Vec<(String, String)>,
+    program: Option<Vec<String>>,
+    arguments: Vec<String>,
+    limit: Duration,
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Job {
+    /// Eight survivors on four hosts, fault tolerant, with short times.
+    #[must_use]
+    pub fn new() -> Self {
+        let job = Self {
+            ranks: 8,
+            per_host: 2,
+            hosts: HOSTS.to_vec(),
+            parameters: Vec::new(),
+            fault_tolerant: true,
+            options: Vec::new(),
+            environment: Vec::new(),
+            program: None,
+            arguments: Vec::new(),
+            limit: Duration::from_secs(20),
+        };
+        job.parameter("period", "20ms").parameter("timeout", "300ms").parameter("stop_timeout", "400ms")
+    }
+
+    /// The times as the manual has them: period 100 ms, timeout 1 s, stopped 2 s.
+    #[must_use]
+    pub fn with_default_times(mut self) -> Self {
+        self.parameters.clear();
+        self
+    }
+
+    /// A parameter of ringwatch, on the command line; replaces an earlier value.
+    #[must_use]
+    pub fn parameter(mut self, name: &str, value: &str) -> Self {
+        self.parameters.retain(|(known, _)| known != name);
+        self.parameters.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Options of mpirun, before the program.
+    #[must_use]
+    pub fn options(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(|&option| option.to_owned()));
+        self
+    }
+
+    /// A variable of mpirun's environment.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// So many ranks on each of these hosts; mpirun runs on the first.
+    #[must_use]
+    pub fn on(mut self, hosts: &[&'static str], per_host: u32) -> Self {
+        self.hosts = hosts.to_vec();
+        self.per_host = per_host;
+        self.ranks = u32::try_from(hosts.len()).expect("a few hosts") * per_host;
+        self
+    }
+
+    /// So many ranks, whatever the hosts have room for.
+    #[must_use]
+    pub fn ranks(mut self, ranks: u32) -> Self {
+        self.ranks = ranks;
+        self
+    }
+
+    /// Without `--with-ft`.
+    #[must_use]
+    pub fn without_fault_tolerance(mut self) -> Self {
+        self.fault_tolerant = false;
+        self.parameters.clear();
+        self
+    }
+
+    /// Another program than the survivor.
+    #[must_use]
+    pub fn program(mut self, words: &[&str]) -> Self {
+        self.program = Some(words.iter().map(|&word| word.to_owned()).collect());
+        self
+    }
+
+    /// Arguments for the survivor, see `programs/survivor.c`.
+    #[must_use]
+    pub fn arguments(mut self, words: &[&str]) -> Self {
+        self.arguments.extend(words.iter().map(|&word| word.to_owned()));
+        self
+    }
+
+    /// What the survivors are blocked in when the fault strikes these ranks.
+    #[must_use]
+    pub fn blocked_in(self, operation: &str, victims: &[u32]) -> Self {
+        let list: Vec<String> = victims.iter().map(u32::to_string).collect();
+        self.arguments(&["--op", operation, "--victims", &list.join(",")])
+    }
+
+    /// How long mpirun may take before that counts as a hang.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The suspicion timeout of this job.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        match self.parameters.iter().find(|(name, _)| name == "timeout") {
+            None => Duration::from_secs(1),
+            Some((_, text)) if text == "300ms" => TIMEOUT,
+            Some((_, text)) => panic!("tests do not know the timeout {text}"),
+        }
+    }
+
+    /// The ranks on a host.
+    #[must_use]
+    pub fn ranks_on(&self, host: &str) -> Vec<u32> {
+        let index = self.hosts.iter().position(|known| *known == host).expect("a host of the job");
+        let first = u32::try_from(index).expect("a few hosts") * self.per_host;
+        (first..first + self.per_host).collect()
+    }
+
+    /// The host of a rank.
+    #[must_use]
+    pub fn host_of(&self, rank: u32) -> &'static str {
+        self.hosts[(rank / self.per_host) as usize]
+    }
+
+    fn command(&self, folder: &Path) -> Vec<String> {
+        let mut words: Vec<String> =
+            ["mpirun", "--prtemca", "plm_ssh_agent", "/usr/local/bin/rw-ssh"].map(Into::into).into();
+        if self.fault_tolerant {
+            words.extend(["--with-ft", "ulfm"].map(Into::into));
+            let logged = [("log_level", "info".to_owned()), ("log", folder.join("%h.log").display().to_string())];
+            let own = logged.iter().filter(|(name, _)| !self.parameters.iter().any(|(known, _)| known == name));
+            let all = self.parameters.iter().map(|(name, value)| (name.as_str(), value.clone()));
+            for (name, value) in all.chain(own.map(|(name, value)| (*name, value.clone()))) {
+                words.extend(["--pmixmca".into(), format!("{PREFIX}{name}"), value]);
+            }
+        }
+        let hosts: Vec<String> = self.hosts.iter().map(|host| format!("{host}:{}", self.per_host)).collect();
+        words.extend(["-H".into(), hosts.join(","), "-n".into(), self.ranks.to_string()]);
+        words.extend(self.options.iter().cloned());
+        match &self.program {
+            Some(program) => words.extend(program.iter().cloned()),
+            None => {
+                let diaries = folder.join("diaries").display().to_string();
+                words.extend([survivor().display().to_string(), "--events".into(), diaries]);
+                words.extend(self.arguments.iter().cloned());
+            }
+        }
+        words
+    }
+
+    /// Starts the job.
+    ///
+    /// # Panics
+    /// If mpirun cannot be started.
+    #[must_use]
+    pub fn start<'a>(&self, lab: &'a Lab) -> Running<'a> {
+        let folder = lab.folder();
+        let words = self.command(&folder);
+        let file = |name: &str| File::create(folder.join(name)).expect("a new folder can be written");
+        let scene = Scene::new(folder.clone(), &words);
+        // nsenter, unshare, the shell and mpirun each replace the one before: the child is prterun itself.
+        let child = Command::new("rw-on")
+            .arg(self.hosts[0])
+            .args(&words)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(file("stdout"))
+            .stderr(file("stderr"))
+            .spawn()
+            .expect("rw-on can be started");
+        Running { lab, job: self.clone(), scene, folder, child, limit: now() + self.limit, lost: Vec::new() }
+    }
+
+    /// Starts the job and waits for its end.
+    #[must_use]
+    pub fn run(&self, lab: &Lab) -> Outcome {
+        self.start(lab).finish()
+    }
+}
+
+/// The compiled survivor.
+pub fn survivor() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| compile("survivor", "mpicc"))
+}
+
+/// Compiles one of the programs of this package.
+///
+/// # Panics
+/// If it does not compile.
+#[must_use]
+pub fn compile(name: &str, compiler: &str) -> PathBuf {
+    let target = PathBuf::from(format!("/tmp/system-tests/{name}"));
+    let source = format!("{}/programs/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let new = target.with_extension("new");
+    let new_text = new.display().to_string();
+    run(compiler, &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", &new_text, &source, "-lpthread"]);
+    fs::rename(&new, &target).expect("/tmp can be written");
+    target
+}
+
+/// A job that runs.
+pub struct Running<'a> {
+    lab: &'a Lab,
+    /// What was started.
+    pub job: Job,
+    scene: Scene,
+    folder: PathBuf,
+    child: Child,
+    limit: Duration,
+    /// Hosts whose runtime daemon cannot tidy up any more.
+    lost: Vec<String>,
+}
+
+impl Running<'_> {
+    /// Process number of prterun.
+    #[must_use]
+    pub fn launcher(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("process numbers are small")
+    }
+
+    /// What the ranks have written so far.
+    #[must_use]
+    pub fn diaries(&self) -> Diaries {
+        Diaries::read(&self.folder.join("diaries"))
+    }
+
+    /// What mpirun has said so far on its standard error.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        fs::read_to_string(self.folder.join("stderr")).unwrap_or_default()
+    }
+
+    /// The log of the daemons of a host.
+    #[must_use]
+    pub fn log(&self, host: &str) -> String {
+        fs::read_to_string(self.folder.join(format!("{host}.log"))).unwrap_or_default()
+    }
+
+    /// All ranks of the job.
+    #[must_use]
+    pub fn ranks(&self) -> Vec<u32> {
+        (0..self.job.ranks).collect()
+    }
+
+    /// All but these.
+    #[must_use]
+    pub fn others(&self, dead: &[u32]) -> Vec<u32> {
+        (0..self.job.ranks).filter(|rank| !dead.contains(rank)).collect()
+    }
+
+    /// Ends the test with everything that is known about the job.
+    ///
+    /// # Panics
+    /// Always.
+    pub fn fail(&self, why: &str) -> ! {
+        self.scene.fail(why)
+    }
+
+    /// Waits until a condition holds for the diaries.
+    ///
+    /// # Panics
+    /// If it does not come to hold.
+    pub fn wait(&mut self, what: &str, limit: Duration, mut condition: impl FnMut(&Diaries) -> bool) {
+        let mut ended = false;
+        let held = wait_until(limit, || {
+            // In this order: what was written before the end is seen.
+            ended = self.child.try_wait().is_ok_and(|status| status.is_some());
+            condition(&Diaries::read(&self.folder.join("diaries"))) || ended
+        });
+        if ended && !condition(&self.diaries()) {
+            self.fail(&format!("mpirun ended before {what}"));
+        }
+        if !held {
+            self.fail(&format!("not within {limit:?}: {what}"));
+        }
+    }
+
+    /// Waits until all of these ranks have written about an event.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub fn wait_for(&mut self, event: &str, ranks: &[u32]) {
+        self.wait(&format!("ranks {ranks:?}: {event}"), START_LIMIT, |diaries| {
+            ranks.iter().all(|rank| diaries.has(*rank, event))
+        });
+    }
+
+    /// Waits until all ranks are in the operation in which the fault shall find them.
+    pub fn wait_until_blocked(&mut self) {
+        self.wait_for("blocked", &self.ranks());
+    }
+
+    /// Waits until these ranks have repaired the communicator and use it.
+    pub fn wait_until_repaired(&mut self, survivors: &[u32]) {
+        let size = u32::try_from(survivors.len()).expect("a few ranks");
+        self.wait("the survivors carry on", START_LIMIT, |diaries| {
+            survivors
+                .iter()
+                .all(|rank| diaries.last(*rank, "carries-on").is_some_and(|entry| entry.number(0) == Some(size)))
+        });
+    }
+
+    /// The moment for the victims to die has come.
+    pub fn go(&self) -> Duration {
+        let at = now();
+        File::create(self.folder.join("diaries/go")).expect("the folder can be written");
+        at
+    }
+
+    /// Ranks that were told to hold may come to their end.
+    pub fn end(&self) {
+        File::create(self.folder.join("diaries/end")).expect("the folder can be written");
+    }
+
+    /// Process number of a rank.
+    ///
+    /// # Panics
+    /// If it has not started.
+    #[must_use]
+    pub fn pid(&self, rank: u32) -> i32 {
+        self.diaries().pid(rank).unwrap_or_else(|| self.fail(&format!("rank {rank} has not started")))
+    }
+
+    /// Sends a signal to a rank; returns when.
+    #[must_use]
+    pub fn signal_rank(&self, rank: u32, signal: i32) -> Duration {
+        let (pid, at) = (self.pid(rank), now());
+        process::signal(pid, signal);
+        at
+    }
+
+    /// The processes on the virtual hosts.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Process> {
+        process::on_hosts()
+    }
+
+    /// Those of a host that have this name.
+    #[must_use]
+    pub fn named(&self, host: &str, name: &str) -> Vec<Process> {
+        self.processes().into_iter().filter(|process| process.host == host && process.name == name).collect()
+    }
+
+    /// `ringwatchd` of a host.
+    ///
+    /// # Panics
+    /// If there is not exactly one.
+    #[must_use]
+    pub fn watcher(&self, host: &str) -> Process {
+        match &self.named(host, "ringwatchd")[..] {
+            [one] => one.clone(),
+            others => self.fail(&format!("{host} has {} ringwatchd: {others:?}", others.len())),
+        }
+    }
+
+    /// The runtime daemon of a host: the parent of its `ringwatchd`.
+    #[must_use]
+    pub fn runtime(&self, host: &str) -> i32 {
+        self.watcher(host).parent
+    }
+
+    /// A host dies.
+    pub fn kill_host(&mut self, host: &str) -> Duration {
+        self.loses(host);
+        let at = now();
+        self.lab.kill_host(host);
+        at
+    }
+
+    /// A host loses its link.
+    pub fn cut(&mut self, host: &str) -> Duration {
+        self.loses(host);
+        let at = now();
+        self.lab.cut(host);
+        at
+    }
+
+    /// These hosts are parted from the others.
+    pub fn split(&mut self, hosts: &[&str]) -> Duration {
+        hosts.iter().for_each(|host| self.loses(host));
+        let at = now();
+        self.lab.split(hosts);
+        at
+    }
+
+    /// The runtime daemon of a host will not be able to tidy up.
+    pub fn loses(&mut self, host: &str) {
+        self.lost.push(host.to_owned());
+    }
+
+    /// Waits until none of these processes lives; returns when that was seen.
+    ///
+    /// # Panics
+    /// If one lives on.
+    pub fn wait_until_gone(&self, what: &str, pids: &[i32], limit: Duration) -> Duration {
+        if !wait_until(limit, || !pids.iter().any(|pid| process::lives(*pid))) {
+            let living: Vec<_> = pids.iter().filter(|pid| process::lives(**pid)).collect();
+            self.fail(&format!("after {limit:?} {what} are not gone: {living:?}"));
+        }
+        now()
+    }
+
+    /// Whether mpirun has not ended.
+    #[must_use]
+    pub fn runs(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_none())
+    }
+
+    /// Waits for the end of mpirun.
+    ///
+    /// # Panics
+    /// If it does not end in time.
+    #[must_use]
+    pub fn finish(mut self) -> Outcome {
+        let mut status = None;
+        let limit = self.limit.saturating_sub(now()).max(Duration::from_secs(1));
+        let ended = wait_until(limit, || {
+            status = self.child.try_wait().ok().flatten();
+            status.is_some()
+        });
+        if !ended {
+            self.scene.fail_hanging(&format!("mpirun hangs (not ended within {:?})", self.job.limit));
+        }
+        let ended_at = now();
+        let status = status.expect("mpirun has ended");
+        Outcome::new(self.job.clone(), self.scene.clone(), &self.folder, status, ended_at, self.lost.clone())
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        // Whatever else is left of the job, the lab kills.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,160 @@
+//! The virtual hosts h1 to h4, which one test at a time may use.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::clock::wait_until;
+use crate::process;
+
+/// The virtual hosts that the tests use.
+pub const HOSTS: [&str; 4] = ["h1", "h2", "h3", "h4"];
+/// What a test leaves for people to read.
+const FOLDER: &str = "/tmp/system-tests";
+/// The bridge of the virtual hosts, and a second one for the other half of a partition.
+const BRIDGE: &str = "rw0";
+const OTHER_BRIDGE: &str = "rw1";
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+/// The virtual hosts, whole and without processes, for one test.
+pub struct Lab {
+    name: String,
+    _lock: MutexGuard<'static, ()>,
+    _file: File,
+}
+
+/// Runs a test in the lab as often as `SYSTEM_TESTS_REPEAT` says, by default once.
+pub fn in_lab(test: impl Fn(&Lab)) {
+    let times = std::env::var("SYSTEM_TESTS_REPEAT").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    for round in 1..=times {
+        let lab = Lab::open();
+        if times > 1 {
+            eprintln!("{}: {round} of {times}", lab.name);
+        }
+        test(&lab);
+    }
+}
+
+impl Lab {
+    /// Takes the virtual hosts and puts them in order.
+    ///
+    /// # Panics
+    /// If there are none, or ringwatch is not installed.
+    #[must_use]
+    pub fn open() -> Self {
+        let lock = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        assert!(
+            HOSTS.iter().all(|host| fs::exists(format!("/run/netns/{host}")).unwrap_or(false)),
+            "there are no virtual hosts: run these tests with scripts/test"
+        );
+        fs::create_dir_all(FOLDER).expect("/tmp can be written");
+        let file = File::create(format!("{FOLDER}/lock")).expect("/tmp can be written");
+        // SAFETY: a system call on a descriptor that is open. Test programs of one package may run side by side.
+        unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
+        let name = std::thread::current().name().unwrap_or("test").replace("::", ".");
+        let lab = Self { name, _lock: lock, _file: file };
+        lab.restore();
+        lab
+    }
+
+    /// A new folder for the traces of one job.
+    #[must_use]
+    pub fn folder(&self) -> PathBuf {
+        let number = RUNS.fetch_add(1, Ordering::Relaxed);
+        let folder = PathBuf::from(format!("{FOLDER}/{}.{}.{number}", self.name, std::process::id()));
+        fs::create_dir_all(folder.join("diaries")).expect("/tmp can be written");
+        folder
+    }
+
+    /// Kills everything on a host: a node dies.
+    pub fn kill_host(&self, host: &str) {
+        hosts_command(&["kill", host]);
+    }
+
+    /// Takes the link of a host away.
+    pub fn cut(&self, host: &str) {
+        hosts_command(&["cut", host]);
+    }
+
+    /// Joins a host again with all the others.
+    pub fn heal(&self, host: &str) {
+        ip(&["link", "set", &port(host), "master", BRIDGE, "up"]);
+    }
+
+    /// Parts these hosts from all others; among each other they still speak.
+    pub fn split(&self, hosts: &[&str]) {
+        if !fs::exists(format!("/sys/class/net/{OTHER_BRIDGE}")).unwrap_or(false) {
+            ip(&["link", "add", OTHER_BRIDGE, "type", "bridge"]);
+            ip(&["link", "set", OTHER_BRIDGE, "up"]);
+        }
+        // Down first, so that no datagram passes between the two moves.
+        for host in hosts {
+            ip(&["link", "set", &port(host), "down"]);
+        }
+        for host in hosts {
+            ip(&["link", "set", &port(host), "master", OTHER_BRIDGE, "up"]);
+        }
+    }
+
+    /// Kills everything on all hosts and repairs all links.
+    pub fn restore(&self) {
+        for host in HOSTS {
+            self.kill_host(host);
+            self.heal(host);
+        }
+        let empty = wait_until(Duration::from_secs(10), || process::on_hosts().is_empty());
+        assert!(empty, "processes survive SIGKILL: {:?}", process::on_hosts());
+        for folder in ["/tmp", "/dev/shm"] {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if ["prterun.", "prted.", "ringwatch", "sm_segment."].iter().any(|start| name.starts_with(start)) {
+                    let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.restore();
+        } else if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.restore())).is_err() {
+            eprintln!("the virtual hosts could not be put in order");
+        }
+    }
+}
+
+/// Name of a host's port at the bridge.
+fn port(host: &str) -> String {
+    host.replace('h', "v")
+}
+
+fn hosts_command(arguments: &[&str]) {
+    run("rw-hosts", arguments);
+}
+
+fn ip(arguments: &[&str]) {
+    run("ip", arguments);
+}
+
+/// Runs a command that has to work.
+///
+/// # Panics
+/// If it does not.
+pub fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

@@ -1,0 +1,25 @@
+//! Whole-system tests of ringwatch: a real mpirun starts real ranks on four virtual hosts, real faults strike them, and
+//! what every rank itself has to say decides.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`lab`] | the virtual hosts, for one test at a time |
+//! | [`job`] | jobs: start them, wait for their ranks, strike them |
+//! | [`diary`] | what the ranks write down |
+//! | [`outcome`] | how a job ended, and what is to be true then |
+//! | [`process`] | the processes on the virtual hosts |
+//! | [`scene`] | what a failed test shows |
+//!
+//! Run them with `scripts/test`. `SYSTEM_TESTS_REPEAT=20` repeats every fault.
+
+pub mod clock;
+pub mod diary;
+pub mod job;
+pub mod lab;
+pub mod outcome;
+pub mod process;
+pub mod scene;
+
+pub use job::{Job, PERIOD, Running, SLACK, STOP_TIMEOUT, TIMEOUT};
+pub use lab::{Lab, in_lab};
+pub use outcome::Outcome;

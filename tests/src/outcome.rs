@@ -1,0 +1,219 @@
+//! How a job ended, and what is to be true then.
+
+use std::cell::Cell;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use crate::clock::wait_until;
+use crate::diary::{Diaries, PENDING, PROC_FAILED, REVOKED};
+use crate::job::{Job, SLACK};
+use crate::process;
+use crate::scene::Scene;
+
+/// A job that has ended.
+pub struct Outcome {
+    job: Job,
+    scene: Scene,
+    lost: Vec<String>,
+    lines_count: Cell<bool>,
+    /// When mpirun ended.
+    pub ended_at: Duration,
+    /// Exit status of mpirun; negative if a signal ended it.
+    pub status: i32,
+    /// Standard output of mpirun.
+    pub stdout: String,
+    /// Standard error of mpirun.
+    pub stderr: String,
+    /// The diaries of the ranks.
+    pub diaries: Diaries,
+}
+
+impl Outcome {
+    pub(crate) fn new(
+        job: Job,
+        scene: Scene,
+        folder: &Path,
+        status: ExitStatus,
+        ended_at: Duration,
+        lost: Vec<String>,
+    ) -> Self {
+        let text = |name: &str| String::from_utf8_lossy(&fs::read(folder.join(name)).unwrap_or_default()).into_owned();
+        Self {
+            job,
+            scene,
+            lost,
+            lines_count: Cell::new(true),
+            ended_at,
+            status: status.code().unwrap_or_else(|| -status.signal().unwrap_or(999)),
+            stdout: text("stdout"),
+            stderr: text("stderr"),
+            diaries: Diaries::read(&folder.join("diaries")),
+        }
+    }
+
+    /// Ends the test with everything that is known unless this holds.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn require(&self, holds: bool, what: &str) -> &Self {
+        if !holds {
+            self.scene.fail(&format!("REQUIRED: {what} (mpirun's status {})", self.status));
+        }
+        self
+    }
+
+    /// The caller looks at the output by itself.
+    pub fn without_the_output(&self) -> &Self {
+        self.lines_count.set(false);
+        self
+    }
+
+    /// The survivors went on without the dead: the whole promise of fault tolerance.
+    pub fn recovered(&self, dead: &[u32]) -> &Self {
+        self.finished_without(dead);
+        for rank in self.survivors(dead) {
+            let told = self.diaries.has(rank, "error");
+            self.require(told, &format!("rank {rank} reports an error"));
+        }
+        self
+    }
+
+    /// The survivors came to their end in order, with all of their output, and mpirun says so.
+    pub fn finished_without(&self, dead: &[u32]) -> &Self {
+        let survivors = self.survivors(dead);
+        let left = u32::try_from(survivors.len()).expect("a few ranks");
+        self.no_lies();
+        for rank in &survivors {
+            let done = self.diaries.first(*rank, "done");
+            self.require(done.is_some(), &format!("rank {rank} comes to its end"));
+            let size = done.and_then(|entry| entry.number(0));
+            self.require(size == Some(left), &format!("rank {rank} ends among {left} ranks, not {size:?}"));
+            self.require(self.diaries.has(*rank, "finalized"), &format!("MPI_Finalize of rank {rank} returns"));
+            for line in [format!("survivor {rank} is done, {left} are left"), format!("survivor {rank} has finalized")]
+            {
+                let times = self.stdout.lines().filter(|known| *known == line).count();
+                self.require(
+                    times == 1 || !self.lines_count.get(),
+                    &format!("the output has '{line}' once, not {times} times"),
+                );
+            }
+        }
+        self.dead_stay_silent(dead);
+        self.require(self.status == 0, "mpirun's exit status is 0");
+        self.left_nothing()
+    }
+
+    /// No wrong data, and no error but those of fault tolerance; REVOKED only after somebody revoked.
+    pub fn no_lies(&self) -> &Self {
+        for event in ["corrupt", "hopeless", "woke"] {
+            let entry = self.diaries.all(event).next();
+            self.require(entry.is_none(), &format!("nobody writes '{event}', as in {entry:?}"));
+        }
+        let revoked_at = self.diaries.all("revoked").map(|entry| entry.at).min();
+        for entry in self.diaries.all("error") {
+            let class = entry.details.first().map_or("", String::as_str);
+            let known = [PROC_FAILED, PENDING, REVOKED].contains(&class);
+            self.require(known, &format!("errors are of a class of fault tolerance, not {entry:?}"));
+            // MPIX_Comm_revoke is on its way before the diary says so.
+            let early = Duration::from_millis(100);
+            let cause = class != REVOKED || self.first_failure().is_some_and(|first| first <= entry.at);
+            let cause = cause || revoked_at.is_some_and(|first| first < entry.at + early);
+            self.require(cause, &format!("nothing is revoked before somebody has revoked it: {entry:?}"));
+        }
+        self
+    }
+
+    /// Those who died come to no end and print no result.
+    fn dead_stay_silent(&self, dead: &[u32]) {
+        for rank in dead {
+            let silent = !self.diaries.has(*rank, "finalized") && !self.diaries.has(*rank, "done");
+            self.require(silent, &format!("rank {rank}, which is dead, does not come to its end"));
+            let printed = self.stdout.contains(&format!("survivor {rank} "));
+            self.require(!printed, &format!("rank {rank}, which is dead, prints no result"));
+        }
+    }
+
+    /// When the first rank was told of a failure, not of a revoke.
+    #[must_use]
+    pub fn first_failure(&self) -> Option<Duration> {
+        self.diaries
+            .all("error")
+            .find(|entry| entry.details.first().is_some_and(|class| class != REVOKED))
+            .map(|e| e.at)
+    }
+
+    /// Every survivor was told within `limit` of `since`.
+    pub fn told_within(&self, dead: &[u32], since: Duration, limit: Duration) -> &Self {
+        for rank in self.survivors(dead) {
+            let told = self.diaries.first(rank, "error").map(|entry| entry.at.saturating_sub(since));
+            let what = format!("rank {rank} is told within {limit:?} (+ {SLACK:?}), not {told:?}");
+            self.require(told.is_some_and(|told| told <= limit + SLACK), &what);
+        }
+        self
+    }
+
+    /// Nobody was told earlier than `patience` after `since`.
+    pub fn not_told_before(&self, since: Duration, patience: Duration) -> &Self {
+        let first = self.diaries.all("error").next().map(|entry| entry.at.saturating_sub(since));
+        self.require(
+            first.is_none_or(|first| first >= patience),
+            &format!("nobody is told before {patience:?}, not {first:?}"),
+        )
+    }
+
+    /// The job ended because it could not go on: not as if all were well, and with one sentence that has these words.
+    pub fn gave_up(&self, words: &[&str]) -> &Self {
+        self.require(self.status != 0, "mpirun's exit status is not 0");
+        let sentences: Vec<&str> = self.sentences();
+        self.require(
+            sentences.len() == 1,
+            &format!("one sentence of ringwatch says why the job ends, not {sentences:?}"),
+        );
+        for word in words {
+            let said = sentences.iter().any(|sentence| sentence.contains(word));
+            self.require(said, &format!("the sentence says '{word}': {sentences:?}"));
+        }
+        self.left_nothing()
+    }
+
+    /// What ringwatch said to the user, without what it tells about defaults.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<&str> {
+        let told = |line: &&str| line.starts_with("ringwatch: ") && !line.starts_with("ringwatch: set ");
+        self.stderr.lines().filter(told).collect()
+    }
+
+    /// Nothing of the job is left on any host.
+    pub fn left_nothing(&self) -> &Self {
+        let limit = self.job.timeout() * 2 + SLACK * 2;
+        let gone = wait_until(limit, || process::on_hosts().is_empty());
+        self.require(gone, &format!("no process of the job is left {limit:?} after mpirun"));
+        let holders = process::holders_of_segments();
+        self.require(holders.is_empty(), &format!("no process holds a node segment, not {holders:?}"));
+        let left = self.files_left();
+        self.require(left.is_empty(), &format!("no file of the job is left, not {left:?}"))
+    }
+
+    fn files_left(&self) -> Vec<String> {
+        let lost = |name: &str| self.lost.iter().any(|host| name.contains(&format!(".{host}.")));
+        let mut left = Vec::new();
+        for (folder, starts) in [("/tmp", &["prterun.", "prted."][..]), ("/dev/shm", &["ringwatch"][..])] {
+            for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = file.file_name().to_string_lossy().into_owned();
+                if starts.iter().any(|start| name.starts_with(start)) && !lost(&name) {
+                    left.push(format!("{folder}/{name}"));
+                }
+            }
+        }
+        left
+    }
+
+    /// All ranks but the dead.
+    #[must_use]
+    pub fn survivors(&self, dead: &[u32]) -> Vec<u32> {
+        (0..self.job.ranks).filter(|rank| !dead.contains(rank)).collect()
+    }
+}

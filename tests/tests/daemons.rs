@@ -1,0 +1,170 @@
+//! A runtime daemon is killed or stopped: its ranks are dead, the job goes on. `ringwatchd` is killed: it is started
+//! again, and nobody is dead.
+
+use std::time::Duration;
+
+use system_tests::clock::wait_until;
+use system_tests::{Job, Lab, STOP_TIMEOUT, TIMEOUT, in_lab, process};
+
+/// Signals the prted of a host, whose ranks are to be dead within `limit`.
+fn prted_is_lost(lab: &Lab, job: Job, operation: &str, host: &str, signal: i32, limit: Duration) {
+    let victims = job.ranks_on(host);
+    let mut job = job.blocked_in(operation, &victims).start(lab);
+    job.wait_until_blocked();
+    let (runtime, watcher) = (job.runtime(host), job.watcher(host).pid);
+    let pids: Vec<i32> = victims.iter().map(|rank| job.pid(*rank)).chain([watcher, runtime]).collect();
+    job.loses(host);
+    let at = system_tests::clock::now();
+    process::signal(runtime, signal);
+    job.wait_until_gone("ranks and daemons of the lost node", &pids, limit * 2 + system_tests::SLACK);
+    job.finish().recovered(&victims).told_within(&victims, at, limit);
+}
+
+#[test]
+fn prted_killed_while_others_receive_from_its_rank() {
+    in_lab(|lab| prted_is_lost(lab, Job::new(), "recv", "h3", libc::SIGKILL, TIMEOUT));
+}
+
+#[test]
+fn prted_killed_while_others_receive_from_anybody() {
+    in_lab(|lab| prted_is_lost(lab, Job::new(), "any", "h3", libc::SIGKILL, TIMEOUT));
+}
+
+#[test]
+fn prted_killed_in_allreduce() {
+    in_lab(|lab| prted_is_lost(lab, Job::new(), "allreduce", "h3", libc::SIGKILL, TIMEOUT));
+}
+
+#[test]
+fn prted_killed_while_every_rank_does_something_else() {
+    in_lab(|lab| prted_is_lost(lab, Job::new(), "mixed", "h2", libc::SIGKILL, TIMEOUT));
+}
+
+#[test]
+fn prted_killed_with_the_default_times() {
+    in_lab(|lab| {
+        let job = Job::new().with_default_times();
+        prted_is_lost(lab, job, "mixed", "h4", libc::SIGKILL, Duration::from_secs(1));
+    });
+}
+
+#[test]
+fn prted_terminated() {
+    in_lab(|lab| prted_is_lost(lab, Job::new(), "allreduce", "h4", libc::SIGABRT, TIMEOUT));
+}
+
+#[test]
+fn prted_stopped_in_allreduce() {
+    in_lab(|lab| prted_is_lost(lab, Job::new(), "allreduce", "h3", libc::SIGSTOP, STOP_TIMEOUT));
+}
+
+#[test]
+fn prted_stopped_while_every_rank_does_something_else() {
+    in_lab(|lab| prted_is_lost(lab, Job::new(), "mixed", "h2", libc::SIGSTOP, STOP_TIMEOUT));
+}
+
+#[test]
+fn two_prted_killed_at_once() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("allreduce", &[2, 3, 6, 7]).start(lab);
+        job.wait_until_blocked();
+        let runtimes = ["h2", "h4"].map(|host| job.runtime(host));
+        ["h2", "h4"].iter().for_each(|host| job.loses(host));
+        let at = system_tests::clock::now();
+        runtimes.iter().for_each(|pid| process::signal(*pid, libc::SIGKILL));
+        job.finish().recovered(&[2, 3, 6, 7]).told_within(&[2, 3, 6, 7], at, TIMEOUT);
+    });
+}
+
+/// Signals `ringwatchd` of a host again and again: it comes back each time, and nobody is declared dead.
+fn ringwatchd_comes_back(lab: &Lab, host: &str, signal: i32, times: u32) {
+    let mut job = Job::new().blocked_in("allreduce", &[]).start(lab);
+    job.wait_until_blocked();
+    for _ in 0..times {
+        let old = job.watcher(host).pid;
+        process::signal(old, signal);
+        let back = wait_until(TIMEOUT + system_tests::SLACK, || {
+            job.named(host, "ringwatchd").iter().any(|process| process.pid != old) && !process::lives(old)
+        });
+        if !back {
+            job.fail(&format!("ringwatchd {old} of {host} was not replaced in time"));
+        }
+        // Long enough for a false declaration to happen.
+        std::thread::sleep(TIMEOUT * 2);
+    }
+    job.end();
+    let outcome = job.finish();
+    outcome.finished_without(&[]);
+    outcome.require(outcome.diaries.all("error").next().is_none(), "nobody is declared dead");
+}
+
+#[test]
+fn ringwatchd_killed_is_started_again() {
+    in_lab(|lab| ringwatchd_comes_back(lab, "h3", libc::SIGKILL, 3));
+}
+
+#[test]
+fn ringwatchd_of_prterun_killed_is_started_again() {
+    in_lab(|lab| ringwatchd_comes_back(lab, "h1", libc::SIGKILL, 3));
+}
+
+#[test]
+fn ringwatchd_stopped_is_replaced() {
+    in_lab(|lab| ringwatchd_comes_back(lab, "h2", libc::SIGSTOP, 2));
+}
+
+/// A rank that dies while nobody watches it is found by the next `ringwatchd`.
+#[test]
+fn a_rank_dies_together_with_its_ringwatchd() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("mixed", &[5]).start(lab);
+        job.wait_until_blocked();
+        let watcher = job.watcher("h3").pid;
+        process::signal(watcher, libc::SIGKILL);
+        let at = job.signal_rank(5, libc::SIGKILL);
+        job.finish().recovered(&[5]).told_within(&[5], at, TIMEOUT);
+    });
+}
+
+/// After a failure has been dealt with, a new `ringwatchd` still knows of it.
+#[test]
+fn ringwatchd_killed_after_a_recovery() {
+    in_lab(|lab| {
+        let mut job = Job::new().arguments(&["--op", "allreduce", "--hold"]).start(lab);
+        job.wait_until_blocked();
+        let _ = job.signal_rank(5, libc::SIGKILL);
+        let survivors = job.others(&[5]);
+        job.wait_until_repaired(&survivors);
+        for host in ["h1", "h2", "h3"] {
+            process::signal(job.watcher(host).pid, libc::SIGKILL);
+        }
+        std::thread::sleep(TIMEOUT * 2);
+        let _ = job.signal_rank(2, libc::SIGKILL);
+        let survivors = job.others(&[2, 5]);
+        job.wait_until_repaired(&survivors);
+        job.end();
+        job.finish().recovered(&[2, 5]);
+    });
+}
+
+/// A `ringwatchd` that cannot be started again: its node counts as lost.
+#[test]
+fn a_node_whose_ringwatchd_cannot_come_back_is_lost() {
+    in_lab(|lab| {
+        let daemon = "/tmp/system-tests/ringwatchd-once";
+        // Starts once on each host and never again.
+        let script = "#!/bin/sh\nmark=$0.$(hostname)\nif [ -e $mark ] && [ -e $0.armed ]; then exit 1; fi\n: >$mark\nexec ringwatchd\n";
+        std::fs::write(daemon, script).expect("/tmp can be written");
+        system_tests::lab::run("chmod", &["755", daemon]);
+        let _ = std::fs::remove_file(format!("{daemon}.armed"));
+        let mut job = Job::new().parameter("daemon", daemon).blocked_in("mixed", &[4, 5]).start(lab);
+        job.wait_until_blocked();
+        std::fs::write(format!("{daemon}.armed"), "").expect("/tmp can be written");
+        let pids = [job.pid(4), job.pid(5), job.runtime("h3")];
+        job.loses("h3");
+        let at = system_tests::clock::now();
+        process::signal(job.watcher("h3").pid, libc::SIGKILL);
+        job.wait_until_gone("ranks and prted of the node", &pids, TIMEOUT * 2 + system_tests::SLACK);
+        job.finish().recovered(&[4, 5]).told_within(&[4, 5], at, TIMEOUT);
+    });
+}

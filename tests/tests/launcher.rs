@@ -1,0 +1,134 @@
+//! prterun or its node is lost: all ranks end within twice the timeout, and the user is told.
+
+use std::time::Duration;
+
+use system_tests::{Job, Lab, Outcome, Running, SLACK, in_lab, process};
+
+/// Starts a job and returns it with the numbers of all of its processes but prterun.
+fn start<'a>(lab: &'a Lab, job: Job, operation: &str) -> (Running<'a>, Vec<i32>) {
+    let mut job = job.blocked_in(operation, &[]).start(lab);
+    job.wait_until_blocked();
+    let launcher = job.launcher();
+    let pids = job.processes().iter().map(|process| process.pid).filter(|pid| *pid != launcher).collect();
+    (job, pids)
+}
+
+fn ranks_of(job: &Running<'_>, hosts: &[&str]) -> Vec<i32> {
+    hosts.iter().flat_map(|host| job.job.ranks_on(host)).map(|rank| job.pid(rank)).collect()
+}
+
+/// No rank came to its end as if nothing had happened.
+fn nobody_finished(outcome: &Outcome) {
+    outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
+    outcome.require(outcome.status != 0, "mpirun's exit status is not 0");
+}
+
+fn prterun_is_killed(lab: &Lab, job: Job, operation: &str) {
+    let timeout = job.timeout();
+    let (mut job, _) = start(lab, job, operation);
+    ["h1", "h2", "h3", "h4"].iter().for_each(|host| job.loses(host));
+    let ranks = ranks_of(&job, &["h1", "h2", "h3", "h4"]);
+    process::signal(job.launcher(), libc::SIGKILL);
+    job.wait_until_gone("ranks", &ranks, timeout * 2 + SLACK);
+    // Whoever looks at standard error finds the message even if mpirun is no more.
+    let _ = system_tests::clock::wait_until(SLACK, || job.stderr().contains("ringwatch: "));
+    let outcome = job.finish();
+    nobody_finished(&outcome);
+    outcome.gave_up(&["mpirun"]);
+}
+
+#[test]
+fn prterun_killed_in_allreduce() {
+    in_lab(|lab| prterun_is_killed(lab, Job::new(), "allreduce"));
+}
+
+#[test]
+fn prterun_killed_while_every_rank_does_something_else() {
+    in_lab(|lab| prterun_is_killed(lab, Job::new(), "mixed"));
+}
+
+#[test]
+fn prterun_killed_with_the_default_times() {
+    in_lab(|lab| prterun_is_killed(lab, Job::new().with_default_times(), "any"));
+}
+
+#[test]
+fn the_node_of_prterun_killed() {
+    in_lab(|lab| {
+        let (mut job, _) = start(lab, Job::new(), "mixed");
+        ["h2", "h3", "h4"].iter().for_each(|host| job.loses(host));
+        let ranks = ranks_of(&job, &["h2", "h3", "h4"]);
+        let timeout = job.job.timeout();
+        let _ = job.kill_host("h1");
+        job.wait_until_gone("ranks", &ranks, timeout * 2 + SLACK);
+        let outcome = job.finish();
+        nobody_finished(&outcome);
+        outcome.left_nothing();
+    });
+}
+
+fn node_of_prterun_is_cut(lab: &Lab, job: Job, operation: &str) {
+    let timeout = job.timeout();
+    // Ranks on the other nodes only, so that prterun's side cannot go on.
+    let job = job.options(&["--map-by", "node"]);
+    let (mut job, _) = start(lab, job, operation);
+    ["h1", "h2", "h3", "h4"].iter().for_each(|host| job.loses(host));
+    let others: Vec<i32> =
+        ["h2", "h3", "h4"].iter().flat_map(|host| job.named(host, "survivor")).map(|process| process.pid).collect();
+    if others.len() != 6 {
+        job.fail("six ranks run on the other nodes");
+    }
+    let survivors: Vec<u32> = (0..8)
+        .filter(|rank| job.diaries().first(*rank, "started").is_some_and(|entry| entry.text().ends_with("h1")))
+        .collect();
+    let dead = job.others(&survivors);
+    let _ = job.cut("h1");
+    job.wait_until_gone("ranks of the other nodes", &others, timeout * 2 + SLACK);
+    // prterun's side lives, however small it is.
+    job.finish().recovered(&dead);
+}
+
+#[test]
+fn the_node_of_prterun_cut_off() {
+    in_lab(|lab| node_of_prterun_is_cut(lab, Job::new(), "mixed"));
+}
+
+/// All others are alone, not together: nothing else is left to speak to.
+#[test]
+fn the_node_of_prterun_cut_off_with_the_default_times() {
+    in_lab(|lab| node_of_prterun_is_cut(lab, Job::new().with_default_times(), "allreduce"));
+}
+
+/// A user who presses Ctrl-C, or a batch system that ends the job, ends it.
+fn is_told_to_end(lab: &Lab, signal: i32) {
+    let (job, pids) = start(lab, Job::new(), "mixed");
+    process::signal(job.launcher(), signal);
+    job.wait_until_gone("processes of the job", &pids, Duration::from_secs(8));
+    let outcome = job.finish();
+    nobody_finished(&outcome);
+    outcome.left_nothing();
+}
+
+#[test]
+fn interrupted_by_the_user() {
+    in_lab(|lab| is_told_to_end(lab, libc::SIGINT));
+}
+
+#[test]
+fn terminated_by_the_batch_system() {
+    in_lab(|lab| is_told_to_end(lab, libc::SIGTERM));
+}
+
+/// A user who stops mpirun means the job to wait, not to die.
+#[test]
+fn stopped_and_continued_by_the_user() {
+    in_lab(|lab| {
+        let (job, _) = start(lab, Job::new(), "allreduce");
+        process::signal(job.launcher(), libc::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(1500));
+        process::signal(job.launcher(), libc::SIGCONT);
+        job.end();
+        let outcome = job.finish();
+        outcome.finished_without(&[]);
+    });
+}

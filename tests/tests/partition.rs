@@ -1,0 +1,94 @@
+//! The network falls into two halves: the one with prterun goes on, the other ends, and a healed link brings nobody back.
+
+use std::time::Duration;
+
+use system_tests::clock::wait_until;
+use system_tests::{Job, Lab, Running, SLACK, TIMEOUT, in_lab, process};
+
+const FAR: [u32; 4] = [4, 5, 6, 7];
+
+/// Waits until the ranks of h3 and h4, `ringwatchd` and prted have ended.
+fn far_side_ends(job: &mut Running<'_>, timeout: Duration) {
+    let pids: Vec<i32> = FAR.iter().map(|rank| job.pid(*rank)).collect();
+    job.wait_until_gone("ranks of the cut-off side", &pids, timeout * 2 + SLACK);
+    let limit = timeout * 2 + SLACK * 2;
+    let empty = || !process::on_hosts().iter().any(|process| process.host == "h3" || process.host == "h4");
+    if !wait_until(limit, empty) {
+        job.fail("processes are left on the cut-off side");
+    }
+}
+
+/// Starts a job that goes on until it is told to end, and parts h3 and h4 from it.
+fn parted<'a>(lab: &'a Lab, job: Job, operation: &str, together: bool) -> (Running<'a>, Duration) {
+    let timeout = job.timeout();
+    let mut job = job.blocked_in(operation, &FAR).arguments(&["--hold"]).start(lab);
+    job.wait_until_blocked();
+    let at = if together {
+        job.split(&["h3", "h4"])
+    } else {
+        let at = job.cut("h3");
+        job.cut("h4");
+        at
+    };
+    far_side_ends(&mut job, timeout);
+    (job, at)
+}
+
+fn heals_and_nobody_comes_back(lab: &Lab, job: Job, operation: &str, together: bool) {
+    let timeout = job.timeout();
+    let (mut job, at) = parted(lab, job, operation, together);
+    job.wait_until_repaired(&[0, 1, 2, 3]);
+    lab.heal("h3");
+    lab.heal("h4");
+    std::thread::sleep(timeout * 2);
+    let back: Vec<_> = job.processes().into_iter().filter(|one| one.host == "h3" || one.host == "h4").collect();
+    if !back.is_empty() {
+        job.fail(&format!("the healed link brings nobody back, not {back:?}"));
+    }
+    job.end();
+    // No second set of results: the dead stay silent is a part of this.
+    let outcome = job.finish();
+    outcome.recovered(&FAR).told_within(&FAR, at, timeout).not_told_before(at, timeout * 3 / 4);
+    let far_repaired = FAR.iter().any(|rank| outcome.diaries.has(*rank, "agreed"));
+    outcome.require(!far_repaired, "the cut-off side does not go on by itself");
+}
+
+#[test]
+fn two_nodes_cut_off_each_alone() {
+    in_lab(|lab| heals_and_nobody_comes_back(lab, Job::new(), "mixed", false));
+}
+
+#[test]
+fn two_halves_in_allreduce() {
+    in_lab(|lab| heals_and_nobody_comes_back(lab, Job::new(), "allreduce", true));
+}
+
+#[test]
+fn two_halves_while_every_rank_does_something_else() {
+    in_lab(|lab| heals_and_nobody_comes_back(lab, Job::new(), "mixed", true));
+}
+
+#[test]
+fn two_halves_with_the_default_times() {
+    in_lab(|lab| heals_and_nobody_comes_back(lab, Job::new().with_default_times(), "barrier", true));
+}
+
+/// The link comes back at the very moment at which the halves give each other up.
+#[test]
+fn healed_about_the_timeout_ends_in_one_job() {
+    in_lab(|lab| {
+        let mut job = Job::new().arguments(&["--op", "allreduce", "--hold"]).start(lab);
+        job.wait_until_blocked();
+        let _ = job.split(&["h3", "h4"]);
+        std::thread::sleep(TIMEOUT);
+        lab.heal("h3");
+        lab.heal("h4");
+        // Either nobody was declared, or whoever was is dead: the rest agrees and ends.
+        std::thread::sleep(TIMEOUT * 3);
+        job.end();
+        let outcome = job.finish();
+        let dead: Vec<u32> = (0..8).filter(|rank| !outcome.diaries.has(*rank, "done")).collect();
+        outcome.require(dead.iter().all(|rank| FAR.contains(rank)), "prterun's side lives");
+        outcome.finished_without(&dead);
+    });
+}

@@ -1,0 +1,221 @@
+//! A rank is killed, crashes, or exits without `MPI_Finalize`: the survivors are told, repair and finish.
+
+use system_tests::{Job, Lab, in_lab};
+
+/// Ranks of hosts in the middle and of prterun's own.
+const VICTIM: u32 = 5;
+
+/// The victims die by themselves, all at the same moment.
+fn dies(lab: &Lab, operation: &str, how: &str, victims: &[u32]) {
+    let mut job = Job::new().blocked_in(operation, victims).arguments(&["--die", how]).start(lab);
+    job.wait_until_blocked();
+    let at = job.go();
+    job.finish().recovered(victims).told_within(victims, at, std::time::Duration::ZERO);
+}
+
+/// The harness kills a rank.
+fn is_killed(lab: &Lab, job: Job, operation: &str, victim: u32) {
+    let mut job = job.blocked_in(operation, &[victim]).start(lab);
+    job.wait_until_blocked();
+    let at = job.signal_rank(victim, libc::SIGKILL);
+    job.finish().recovered(&[victim]).told_within(&[victim], at, std::time::Duration::ZERO);
+}
+
+#[test]
+fn killed_while_others_receive_from_it() {
+    in_lab(|lab| is_killed(lab, Job::new(), "recv", VICTIM));
+}
+
+#[test]
+fn killed_while_others_send_to_it() {
+    in_lab(|lab| is_killed(lab, Job::new(), "send", VICTIM));
+}
+
+#[test]
+fn killed_while_others_receive_from_anybody() {
+    in_lab(|lab| is_killed(lab, Job::new(), "any", VICTIM));
+}
+
+#[test]
+fn killed_while_others_wait_for_a_request_from_anybody() {
+    in_lab(|lab| is_killed(lab, Job::new(), "anywait", VICTIM));
+}
+
+#[test]
+fn killed_in_allreduce() {
+    in_lab(|lab| is_killed(lab, Job::new(), "allreduce", VICTIM));
+}
+
+#[test]
+fn killed_in_barrier() {
+    in_lab(|lab| is_killed(lab, Job::new(), "barrier", VICTIM));
+}
+
+#[test]
+fn killed_in_bcast() {
+    in_lab(|lab| is_killed(lab, Job::new(), "bcast", VICTIM));
+}
+
+#[test]
+fn killed_in_sendrecv_with_its_neighbours() {
+    in_lab(|lab| is_killed(lab, Job::new(), "ring", VICTIM));
+}
+
+#[test]
+fn killed_while_every_rank_does_something_else() {
+    in_lab(|lab| is_killed(lab, Job::new(), "mixed", VICTIM));
+}
+
+#[test]
+fn killed_with_the_default_times() {
+    in_lab(|lab| is_killed(lab, Job::new().with_default_times(), "mixed", VICTIM));
+}
+
+#[test]
+fn killed_on_the_host_of_prterun() {
+    in_lab(|lab| is_killed(lab, Job::new(), "mixed", 1));
+}
+
+#[test]
+fn rank_0_is_killed() {
+    in_lab(|lab| is_killed(lab, Job::new(), "mixed", 0));
+}
+
+#[test]
+fn the_last_rank_is_killed() {
+    in_lab(|lab| is_killed(lab, Job::new(), "allreduce", 7));
+}
+
+#[test]
+fn killed_in_a_job_of_one_host() {
+    in_lab(|lab| is_killed(lab, Job::new().on(&["h1"], 4).options(&["--bind-to", "none"]), "mixed", 2));
+}
+
+#[test]
+fn crashes_with_a_segmentation_fault() {
+    in_lab(|lab| dies(lab, "mixed", "segv", &[VICTIM]));
+}
+
+#[test]
+fn calls_abort() {
+    in_lab(|lab| dies(lab, "mixed", "abort", &[VICTIM]));
+}
+
+#[test]
+fn exits_with_status_0() {
+    in_lab(|lab| dies(lab, "mixed", "exit0", &[VICTIM]));
+}
+
+#[test]
+fn exits_with_status_3() {
+    in_lab(|lab| dies(lab, "mixed", "exit3", &[VICTIM]));
+}
+
+#[test]
+fn exits_without_a_word() {
+    in_lab(|lab| dies(lab, "allreduce", "quit0", &[VICTIM]));
+}
+
+#[test]
+fn exits_with_status_3_on_the_host_of_prterun() {
+    in_lab(|lab| dies(lab, "allreduce", "exit3", &[0]));
+}
+
+#[test]
+fn two_of_one_host_at_once() {
+    in_lab(|lab| dies(lab, "mixed", "kill", &[4, 5]));
+}
+
+#[test]
+fn three_of_three_hosts_at_once() {
+    in_lab(|lab| dies(lab, "allreduce", "kill", &[1, 2, 7]));
+}
+
+#[test]
+fn all_but_two_at_once() {
+    in_lab(|lab| dies(lab, "barrier", "kill", &[0, 2, 3, 5, 6, 7]));
+}
+
+/// Another rank dies at this point of the recovery.
+fn dies_in_recovery(lab: &Lab, place: &str) {
+    let second = format!("2:{place}");
+    let mut job = Job::new().blocked_in("mixed", &[VICTIM]).arguments(&["--second", &second]).start(lab);
+    job.wait_until_blocked();
+    let at = job.signal_rank(VICTIM, libc::SIGKILL);
+    let outcome = job.finish();
+    outcome.finished_without(&[2, VICTIM]).told_within(&[2, VICTIM], at, std::time::Duration::ZERO);
+    outcome.require(outcome.diaries.has(2, "dies"), "the second victim comes to die");
+}
+
+#[test]
+fn another_one_dies_before_it_revokes() {
+    in_lab(|lab| dies_in_recovery(lab, "error"));
+}
+
+#[test]
+fn another_one_dies_after_it_has_revoked() {
+    in_lab(|lab| dies_in_recovery(lab, "revoked"));
+}
+
+#[test]
+fn another_one_dies_inside_shrink() {
+    in_lab(|lab| dies_in_recovery(lab, "shrink"));
+}
+
+#[test]
+fn another_one_dies_after_shrink() {
+    in_lab(|lab| dies_in_recovery(lab, "shrunk"));
+}
+
+#[test]
+fn another_one_dies_inside_agree() {
+    in_lab(|lab| dies_in_recovery(lab, "agree"));
+}
+
+#[test]
+fn another_one_dies_after_the_recovery() {
+    in_lab(|lab| dies_in_recovery(lab, "after"));
+}
+
+/// Six of eight die one after the other, each after the recovery from the one before.
+#[test]
+fn one_after_the_other() {
+    in_lab(|lab| {
+        let mut job = Job::new().arguments(&["--op", "allreduce", "--hold"]).start(lab);
+        job.wait_until_blocked();
+        let mut dead = Vec::new();
+        for victim in [7, 0, 3, 4, 5, 6] {
+            let _ = job.signal_rank(victim, libc::SIGKILL);
+            dead.push(victim);
+            let survivors = job.others(&dead);
+            job.wait_until_repaired(&survivors);
+        }
+        job.end();
+        job.finish().recovered(&dead);
+    });
+}
+
+/// What is printed right before `MPI_Finalize` arrives to the last byte. (The runtime forwards pieces, not lines.)
+#[test]
+fn long_output_of_the_survivors_arrives() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("allreduce", &[VICTIM]).arguments(&["--lines", "3000"]).start(lab);
+        job.wait_until_blocked();
+        let _ = job.signal_rank(VICTIM, libc::SIGKILL);
+        let outcome = job.finish();
+        outcome.without_the_output().recovered(&[VICTIM]);
+        let mut expected = String::new();
+        for rank in outcome.survivors(&[VICTIM]) {
+            expected.extend((0..3000).map(|line| format!("line {line} of survivor {rank}\n")));
+            expected += &format!("survivor {rank} is done, 7 are left\nsurvivor {rank} has finalized\n");
+        }
+        let sorted = |text: &str| {
+            let mut bytes = text.as_bytes().to_vec();
+            bytes.sort_unstable();
+            bytes
+        };
+        let missing = expected.len().abs_diff(outcome.stdout.len());
+        outcome.require(missing == 0, &format!("{missing} of {} bytes are missing", expected.len()));
+        outcome.require(sorted(&expected) == sorted(&outcome.stdout), "the output is that of the ranks");
+    });
+}

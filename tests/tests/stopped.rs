@@ -1,0 +1,152 @@
+//! A rank that is stopped is declared dead and killed after a parameter of its own; one that is traced or waits for
+//! slow I/O is not stopped.
+
+use std::time::Duration;
+
+use system_tests::job::compile;
+use system_tests::{Job, Lab, STOP_TIMEOUT, in_lab, process};
+
+const VICTIM: u32 = 5;
+/// Twice as long as a rank may be stopped.
+const TOO_LONG: Duration = Duration::from_millis(800);
+
+fn is_stopped(lab: &Lab, job: Job, operation: &str, victim: u32, limit: Duration) {
+    let mut job = job.blocked_in(operation, &[victim]).start(lab);
+    job.wait_until_blocked();
+    let pid = job.pid(victim);
+    let at = job.signal_rank(victim, libc::SIGSTOP);
+    let outcome = job.finish();
+    outcome.recovered(&[victim]).told_within(&[victim], at, limit).not_told_before(at, limit * 3 / 4);
+    outcome.require(!process::lives(pid), "the stopped rank has been killed");
+}
+
+#[test]
+fn stopped_while_others_receive_from_it() {
+    in_lab(|lab| is_stopped(lab, Job::new(), "recv", VICTIM, STOP_TIMEOUT));
+}
+
+#[test]
+fn stopped_while_others_receive_from_anybody() {
+    in_lab(|lab| is_stopped(lab, Job::new(), "any", VICTIM, STOP_TIMEOUT));
+}
+
+#[test]
+fn stopped_in_allreduce() {
+    in_lab(|lab| is_stopped(lab, Job::new(), "allreduce", VICTIM, STOP_TIMEOUT));
+}
+
+#[test]
+fn stopped_while_every_rank_does_something_else() {
+    in_lab(|lab| is_stopped(lab, Job::new(), "mixed", VICTIM, STOP_TIMEOUT));
+}
+
+#[test]
+fn stopped_on_the_host_of_prterun() {
+    in_lab(|lab| is_stopped(lab, Job::new(), "mixed", 0, STOP_TIMEOUT));
+}
+
+#[test]
+fn stopped_with_the_default_times() {
+    in_lab(|lab| is_stopped(lab, Job::new().with_default_times(), "mixed", VICTIM, Duration::from_secs(2)));
+}
+
+#[test]
+fn two_of_two_hosts_stop() {
+    in_lab(|lab| {
+        let victims = [3, 6];
+        let mut job = Job::new().blocked_in("allreduce", &victims).start(lab);
+        job.wait_until_blocked();
+        let at = victims.map(|victim| job.signal_rank(victim, libc::SIGSTOP))[0];
+        job.finish().recovered(&victims).told_within(&victims, at, STOP_TIMEOUT);
+    });
+}
+
+/// Runs a job in which something is done to a rank that must not count as a death.
+fn is_left_alone(lab: &Lab, job: Job, disturb: impl FnOnce(i32)) {
+    let mut job = job.blocked_in("allreduce", &[]).start(lab);
+    job.wait_until_blocked();
+    disturb(job.pid(VICTIM));
+    job.end();
+    let outcome = job.finish();
+    outcome.finished_without(&[]);
+    outcome.require(outcome.diaries.all("error").next().is_none(), "nobody is declared dead");
+}
+
+#[test]
+fn stopped_shorter_than_the_limit_is_not_dead() {
+    in_lab(|lab| {
+        is_left_alone(lab, Job::new().parameter("stop_timeout", "2s"), |pid| {
+            for _ in 0..6 {
+                process::signal(pid, libc::SIGSTOP);
+                std::thread::sleep(Duration::from_millis(500));
+                process::signal(pid, libc::SIGCONT);
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+    });
+}
+
+#[test]
+fn the_watch_for_stopped_ranks_can_be_off() {
+    in_lab(|lab| {
+        is_left_alone(lab, Job::new().parameter("stop_timeout", "off"), |pid| {
+            process::signal(pid, libc::SIGSTOP);
+            std::thread::sleep(Duration::from_millis(2500));
+            process::signal(pid, libc::SIGCONT);
+        });
+    });
+}
+
+/// Under a debugger: a tracer holds the rank far longer than it may be stopped.
+#[test]
+fn a_traced_rank_is_not_dead() {
+    in_lab(|lab| {
+        is_left_alone(lab, Job::new(), |pid| held_by_a_tracer(pid, "trace", 't'));
+    });
+}
+
+/// Under a debugger that has attached while the rank was stopped, which leaves it in a group stop.
+#[test]
+fn a_traced_rank_that_was_stopped_before_is_not_dead() {
+    in_lab(|lab| {
+        is_left_alone(lab, Job::new(), |pid| {
+            held_by_a_tracer(pid, "trace-stopped", 't');
+        });
+    });
+}
+
+fn held_by_a_tracer(pid: i32, how: &str, expected: char) {
+    let tracer = compile("tracer", "gcc");
+    let mut child = std::process::Command::new(tracer)
+        .args([how, &pid.to_string(), "1500"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the tracer can be started");
+    std::thread::sleep(TOO_LONG);
+    let state = process::state(pid);
+    let status = child.wait().expect("the tracer ends");
+    assert!(status.success(), "the tracer could not trace");
+    assert!(state.is_some_and(|state| state.eq_ignore_ascii_case(&expected)), "the rank is traced, not {state:?}");
+}
+
+/// A rank in uninterruptible sleep, as one that waits for slow I/O: here it waits for a child of `vfork`.
+#[test]
+fn a_rank_in_uninterruptible_sleep_is_not_dead() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("allreduce", &[VICTIM]).arguments(&["--die", "sleep"]).start(lab);
+        job.wait_until_blocked();
+        let pid = job.pid(VICTIM);
+        let _ = job.go();
+        job.wait_for("dies", &[VICTIM]);
+        std::thread::sleep(TOO_LONG);
+        let state = process::state(pid);
+        if state != Some('D') {
+            job.fail(&format!("the rank is in uninterruptible sleep, not {state:?}"));
+        }
+        job.wait_for("slept", &[VICTIM]);
+        job.end();
+        let outcome = job.finish();
+        outcome.finished_without(&[]);
+        outcome.require(outcome.diaries.all("error").next().is_none(), "nobody is declared dead");
+    });
+}
