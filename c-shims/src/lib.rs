@@ -26,11 +26,6 @@ pub mod pmix {
         pub fn rw_pmix_built_for() -> *const c_char;
         /// Release of PMIx that is loaded, e.g. `OpenPMIx 5.0.7 (…)`.
         pub fn PMIx_Get_version() -> *const c_char;
-
-        /// The component table of `psensor/ringwatch`.
-        pub static pmix_mca_psensor_ringwatch_component: c_void;
-        /// The component table of `pnet/ringwatch`.
-        pub static pmix_mca_pnet_ringwatch_component: c_void;
     }
 }
 
@@ -57,12 +52,29 @@ pub mod prte {
 
 /// Component tables of `ompi.c`.
 pub mod ompi {
-    use super::c_void;
+    use super::c_int;
 
     unsafe extern "C" {
-        /// The component table of `hook/ringwatch`.
-        pub static mca_hook_ringwatch_component: c_void;
-        /// The component table of `coll/ringwatch`.
-        pub static mca_coll_ringwatch_component: c_void;
+        /// Number of tables; a reference to it makes the linker take them out of the archive.
+        pub static rw_ompi_tables: c_int;
+    }
+}
+
+/// Room for a component table, filled by a constructor in C before anybody can look at it: the symbol must be a Rust
+/// static, because only those are exported from a Rust library.
+#[repr(C, align(16))]
+pub struct Table([std::cell::UnsafeCell<u8>; TABLE_BYTES]);
+
+/// `RW_TABLE_BYTES`.
+const TABLE_BYTES: usize = 512;
+
+// SAFETY: written by constructors only, which run before any thread of this library.
+unsafe impl Sync for Table {}
+
+impl Table {
+    /// Room without a table.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self([const { std::cell::UnsafeCell::new(0) }; TABLE_BYTES])
     }
 }

@@ -64,12 +64,13 @@ static void finalize_bottom(void)
     (void) rw_rank_close();
 }
 
-struct hook mca_hook_ringwatch_component = {
+static const struct hook hook_component = {
     .base = {BASE("hook", 1, 0, 0), .open = rw_rank_open, .close = rw_rank_close},
     .init_bottom = init_bottom,
     .finalize_top = rw_rank_finalize_begins,
     .finalize_bottom = finalize_bottom,
 };
+RW_EXPORTED_TABLE(mca_hook_ringwatch_component, hook_component)
 
 /* ---- coll 2.4.0 (Open MPI 5.0) ---- */
 
@@ -93,8 +94,11 @@ static void *comm_query(void *communicator, int *priority)
     return NULL;
 }
 
-struct coll mca_coll_ringwatch_component = {
+static const struct coll coll_component = {
     .base = {BASE("coll", 2, 4, 0)},
     .init_query = init_query,
     .comm_query = comm_query,
 };
+RW_EXPORTED_TABLE(mca_coll_ringwatch_component, coll_component)
+
+const int rw_ompi_tables = 2;

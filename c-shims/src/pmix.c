@@ -47,7 +47,7 @@ static int sensor_query(pmix_mca_base_module_t **module, int *priority)
     return PMIX_SUCCESS;
 }
 
-pmix_psensor_base_component_t pmix_mca_psensor_ringwatch_component = {
+static const pmix_psensor_base_component_t sensor_component = {
     PMIX_PSENSOR_BASE_VERSION_1_0_0,
     .pmix_mca_component_name = "ringwatch",
     PMIX_MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
@@ -56,6 +56,7 @@ pmix_psensor_base_component_t pmix_mca_psensor_ringwatch_component = {
     .pmix_mca_query_component = sensor_query,
     .pmix_mca_register_component_params = rw_plugin_register,
 };
+RW_EXPORTED_TABLE(pmix_mca_psensor_ringwatch_component, sensor_component)
 
 /* ---- pnet ---- */
 
@@ -115,19 +116,21 @@ static int net_query(pmix_mca_base_module_t **module, int *priority)
     return PMIX_SUCCESS;
 }
 
-pmix_pnet_base_component_t pmix_mca_pnet_ringwatch_component = {
+static const pmix_pnet_base_component_t net_component = {
     PMIX_PNET_BASE_VERSION_1_0_0,
     .pmix_mca_component_name = "ringwatch",
     PMIX_MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
     .pmix_mca_query_component = net_query,
 };
+RW_EXPORTED_TABLE(pmix_mca_pnet_ringwatch_component, net_component)
 
 /* ---- services for Rust ---- */
 
 int rw_pmix_parameter(const char *name, const char *help, char **storage)
 {
-    return pmix_mca_base_component_var_register(&pmix_mca_psensor_ringwatch_component, name, help,
-                                                PMIX_MCA_BASE_VAR_TYPE_STRING, storage);
+    return pmix_mca_base_component_var_register(
+        (const pmix_mca_base_component_t *) pmix_mca_psensor_ringwatch_component, name, help,
+        PMIX_MCA_BASE_VAR_TYPE_STRING, storage);
 }
 
 void rw_pmix_environment(void *environment, const char *name, const char *value)

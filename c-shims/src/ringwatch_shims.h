@@ -6,6 +6,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+/* Component tables.  The symbols that PMIx and Open MPI look for are Rust statics of this size, because only those are
+ * exported from a Rust library; a constructor copies the table of the same name into each. */
+enum { RW_TABLE_BYTES = 512 };
+
+#define RW_EXPORTED_TABLE(symbol, table)                                                                              \
+    extern unsigned char symbol[RW_TABLE_BYTES];                                                                      \
+    _Static_assert(sizeof(table) <= RW_TABLE_BYTES, "room for the component table");                                  \
+    __attribute__((constructor)) static void fill_##symbol(void)                                                      \
+    {                                                                                                                 \
+        memcpy(symbol, &(table), sizeof(table));                                                                      \
+    }
 
 /* pmix.c, component of prterun and prted */
 int rw_plugin_register(void);
@@ -34,6 +47,7 @@ int rw_prte_daemon_of(void *function, const char *nspace, uint32_t rank);
 void rw_prte_activate(void *function, const char *nspace, uint32_t rank, uint32_t state);
 
 /* ompi.c, components of every rank */
+extern const int rw_ompi_tables; /* referenced so that the linker takes the file */
 int rw_rank_open(void);
 int rw_rank_close(void);
 int rw_rank_collectives_found(void);

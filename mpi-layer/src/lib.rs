@@ -194,15 +194,21 @@ fn stay_loaded() {
     }
 }
 
-/// A symbol address that may sit in a static.
-struct Table(#[allow(dead_code, reason = "only its presence matters")] *const std::ffi::c_void);
+/// The component `hook/ringwatch`.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name that the framework looks for")]
+pub static mca_hook_ringwatch_component: c_shims::Table = c_shims::Table::empty();
 
-// SAFETY: never dereferenced.
-unsafe impl Sync for Table {}
+/// The component `coll/ringwatch`.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name that the framework looks for")]
+pub static mca_coll_ringwatch_component: c_shims::Table = c_shims::Table::empty();
 
 /// Makes the linker take the tables out of the archive of C shims.
 #[used]
-static TABLES: [Table; 2] = [
-    Table(&raw const c_shims::ompi::mca_hook_ringwatch_component),
-    Table(&raw const c_shims::ompi::mca_coll_ringwatch_component),
-];
+static TABLES: TablesReference = TablesReference(&raw const c_shims::ompi::rw_ompi_tables);
+
+struct TablesReference(#[allow(dead_code, reason = "only its presence matters")] *const c_int);
+
+// SAFETY: never dereferenced.
+unsafe impl Sync for TablesReference {}

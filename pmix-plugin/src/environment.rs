@@ -99,7 +99,8 @@ pub fn find_daemon(configured: &str) -> Result<PathBuf, String> {
 pub fn component_path() -> Option<(String, String)> {
     let chosen = std::env::var(COMPONENT_PATH).unwrap_or_default();
     let own = own_file().and_then(|file| Some(file.parent()?.to_owned()))?;
-    (chosen.is_empty() || own == *chosen).then(|| (COMPONENT_PATH.to_owned(), "SYSTEM_DEFAULT:USER_DEFAULT".to_owned()))
+    (chosen.is_empty() || own == std::path::Path::new(&chosen))
+        .then(|| (COMPONENT_PATH.to_owned(), "SYSTEM_DEFAULT:USER_DEFAULT".to_owned()))
 }
 
 /// Whether the ranks will open the component `hook/ringwatch`: the user may exclude it, or name others only.

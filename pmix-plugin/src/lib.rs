@@ -169,15 +169,12 @@ pub unsafe extern "C" fn rw_plugin_proc_error(nspace: *const c_char, rank: u32, 
     })
 }
 
-/// A symbol address that may sit in a static.
-struct Table(#[allow(dead_code, reason = "only its presence matters")] *const c_void);
+/// The component `psensor/ringwatch`.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name that the framework looks for")]
+pub static pmix_mca_psensor_ringwatch_component: c_shims::Table = c_shims::Table::empty();
 
-// SAFETY: never dereferenced.
-unsafe impl Sync for Table {}
-
-/// Makes the linker take the tables out of the archive of C shims.
-#[used]
-static TABLES: [Table; 2] = [
-    Table(&raw const c_shims::pmix::pmix_mca_psensor_ringwatch_component),
-    Table(&raw const c_shims::pmix::pmix_mca_pnet_ringwatch_component),
-];
+/// The component `pnet/ringwatch`.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name that the framework looks for")]
+pub static pmix_mca_pnet_ringwatch_component: c_shims::Table = c_shims::Table::empty();

@@ -20,6 +20,12 @@ pub enum Action {
     Deliver(Fact),
     /// This node takes no further part; what of the job runs on it must be stopped too. Comes at most once.
     Stop(StopReason),
+    /// Whether this node is on the arbiter's side of the network is in doubt: what of the job runs on it must not go
+    /// on until [`Action::Release`] or [`Action::Stop`]. Otherwise it could finish without the others, who do so
+    /// without it. Never comes at the arbiter or without one.
+    Hold,
+    /// The doubt is over: follows a [`Action::Hold`], once, unless [`Action::Stop`] does.
+    Release,
     /// At the arbiter: all ranks of this node have passed MPI_Init. Comes once per node.
     NodeReady(NodeId),
 }

@@ -18,8 +18,12 @@ pub struct Config {
     /// How long a member goes without a sign of the arbiter before it stops: above zero, at most `timeout`.
     ///
     /// A suspicion takes one `timeout` and its confirmation at most `confirm`, so a part of the network that
-    /// was cut off has stopped within 2 x `timeout`.
+    /// was cut off has stopped within 2 x `timeout`. After a sixth of it the member holds its ranks
+    /// ([`Action::Hold`](crate::Action::Hold)).
     pub confirm: Duration,
+    /// How long the arbiter waits for a suspect's sign of life before it declares it dead, at most `confirm`; zero
+    /// declares at once. It adds to the time in which a silent death is found.
+    pub trial: Duration,
     /// The time between two copies of a message that was not answered yet, above zero.
     pub resend: Duration,
     /// The only node that declares deaths; `None` runs the paper's protocol, where every observer does.
@@ -67,14 +71,23 @@ pub enum ConfigError {
         /// The suspicion timeout.
         timeout: Duration,
     },
+    /// `trial` is longer than `confirm`.
+    #[error("the trial of a suspect {trial:?} must be at most the time to confirm {confirm:?}")]
+    LongTrial {
+        /// The time a suspect is given to answer.
+        trial: Duration,
+        /// The time to confirm.
+        confirm: Duration,
+    },
     /// `resend` is zero.
     #[error("the time between copies must be above zero")]
     NoResend,
 }
 
 impl Config {
-    /// Settings with the usual rest: `confirm` is 0.6 `timeout`, `resend` half a `period` within 1 ms to 50 ms,
-    /// the arbiter is node 0, and this is the first incarnation.
+    /// Settings with the usual rest: `confirm` is 0.6 `timeout`, `trial` a tenth of `timeout` within 2 ms to 50 ms
+    /// but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms, the arbiter is node 0, and this is the
+    /// first incarnation.
     pub fn new(me: NodeId, universe: u32, period: Duration, timeout: Duration) -> Config {
         Config {
             me,
@@ -82,6 +95,7 @@ impl Config {
             period,
             timeout,
             confirm: timeout / 5 * 3,
+            trial: (timeout / 10).clamp(Duration::from_millis(2), Duration::from_millis(50)).min(timeout / 5 * 3),
             resend: (period / 2).clamp(Duration::from_millis(1), Duration::from_millis(50)),
             arbiter: Some(0),
             incarnation: 0,
@@ -113,6 +127,9 @@ impl Config {
         if confirm.is_zero() || confirm > timeout {
             return Err(ConfigError::BadConfirm { confirm, timeout });
         }
+        if self.trial > confirm {
+            return Err(ConfigError::LongTrial { trial: self.trial, confirm });
+        }
         if self.resend.is_zero() {
             return Err(ConfigError::NoResend);
         }
@@ -135,8 +152,10 @@ mod tests {
     fn usual_settings_are_valid() {
         let config = Config::new(2, 3, 100 * MS, 1000 * MS);
         assert_eq!(config.validate(), Ok(()));
-        assert_eq!((config.confirm, config.resend), (600 * MS, 50 * MS));
-        assert_eq!(Config::new(0, 1, MS, 2 * MS).resend, MS);
+        assert_eq!((config.confirm, config.trial, config.resend), (600 * MS, 50 * MS, 50 * MS));
+        let quick = Config::new(0, 1, MS, 2 * MS);
+        assert_eq!((quick.resend, quick.trial), (MS, quick.confirm));
+        assert_eq!(quick.validate(), Ok(()));
     }
 
     #[test]
@@ -153,6 +172,7 @@ mod tests {
         assert!(matches!(check(|c| c.timeout = c.period), ConfigError::ShortTimeout { .. }));
         assert!(matches!(check(|c| c.confirm = c.timeout * 2), ConfigError::BadConfirm { .. }));
         assert!(matches!(check(|c| c.confirm = Duration::ZERO), ConfigError::BadConfirm { .. }));
+        assert!(matches!(check(|c| c.trial = c.confirm * 2), ConfigError::LongTrial { .. }));
         assert!(matches!(check(|c| c.resend = Duration::ZERO), ConfigError::NoResend));
     }
 }

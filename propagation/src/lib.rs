@@ -9,8 +9,9 @@
 //! # What this crate adds to the paper
 //!
 //! - **An arbiter.** With [`Config::arbiter`] set, a suspicion is only a proposal: one node, the launcher's,
-//!   declares deaths. A network that falls apart then leaves exactly one side alive, because whoever loses
-//!   contact with the arbiter stops. Without an arbiter the machine is the paper's.
+//!   declares deaths, after it has asked the suspect for a sign of life. A network that falls apart then
+//!   leaves exactly one side alive, because whoever loses contact with the arbiter first holds what runs on
+//!   it, and stops if the contact does not come back. Without an arbiter the machine is the paper's.
 //! - **Loss.** The paper assumes lossless channels. Here every message that matters is sent again until it
 //!   is answered, so plain UDP will do.
 //! - **More subjects.** The same broadcast also announces dead ranks, the end of the job, and doubt about
@@ -41,7 +42,7 @@
 //!
 //! | module | one idea |
 //! |---|---|
-//! | [`Config`] | who I am and the four times of the protocol |
+//! | [`Config`] | who I am and the times of the protocol |
 //! | [`Message`], [`Subject`] | what members say to each other |
 //! | [`Action`], [`Fact`] | what a member asks of its caller |
 //! | [`Member`] | the machine |

@@ -5,14 +5,16 @@
 //! | file | part |
 //! |---|---|
 //! | `links` | the ring: heartbeats out, heartbeats in, closing the gap after a death (T1 to T4 of the paper) |
-//! | `inquiry` | what a member asks of the arbiter: suspicions, signs of life, its own resignation |
+//! | `inquiry` | what a member asks of the arbiter: suspicions, signs of life, its own resignation; holding its ranks |
 //! | `arbitration` | how deaths are declared and suspicions answered |
+//! | `trial` | how the arbiter gives a suspect the chance to answer |
 //! | `announcement` | broadcasts: starting, forwarding, believing them (T5 of the paper) |
 
 mod announcement;
 mod arbitration;
 mod inquiry;
 mod links;
+mod trial;
 
 use std::collections::BTreeSet;
 
@@ -21,6 +23,7 @@ use crate::dead::Dead;
 use crate::{Action, Config, Death, Message, NodeId, NodeReason, StopReason, Time};
 use inquiry::Inquiries;
 use links::Links;
+use trial::Trials;
 
 /// One node's part in the protocol.
 ///
@@ -34,7 +37,7 @@ use links::Links;
 /// passes that news on until it is [`drained`](Self::drained).
 ///
 /// Memory is O(log n + dead nodes and ranks + nodes that ever broadcast + unacknowledged copies), at the
-/// arbiter also O(nodes that are ready).
+/// arbiter also O(nodes that are ready, or suspected, or were spared a short while ago).
 #[derive(Debug)]
 pub struct Member {
     config: Config,
@@ -42,6 +45,8 @@ pub struct Member {
     dead_ranks: BTreeSet<u32>,
     links: Links,
     inquiries: Inquiries,
+    /// At the arbiter: who is suspected, and who was spared.
+    trials: Trials,
     broadcasts: Broadcasts,
     /// The number of the next broadcast that starts here.
     next_seq: u64,
@@ -77,6 +82,7 @@ impl Member {
             dead_ranks: BTreeSet::new(),
             links,
             inquiries: Inquiries::default(),
+            trials: Trials::default(),
             broadcasts: Broadcasts::default(),
             next_seq: 0,
             ready: BTreeSet::new(),
@@ -101,11 +107,9 @@ impl Member {
             self.tell_verdict(now, from, &message, out);
             return;
         }
-        if self.config.arbiter == Some(from) {
-            self.on_contact(now, out);
-        }
+        let ends_hold = self.config.arbiter == Some(from) && self.on_contact(now, out);
         match message {
-            Message::Heartbeat { .. } => self.on_heartbeat(now, from),
+            Message::Heartbeat { .. } => self.on_heartbeat(now, from, out),
             Message::NewObserver => self.on_new_observer(now, from, out),
             Message::Suspect { node } => self.on_suspect(now, from, node, out),
             Message::Notice(notice) => self.on_notice(now, from, notice, out),
@@ -116,8 +120,13 @@ impl Member {
             Message::Verdict => self.stop(StopReason::DeclaredDead, out),
             Message::Ready => self.on_ready(from, out),
             Message::ReadyAck => self.inquiries.readiness_heard(),
-            // The contact they prove has been noted above; the rest is not for a member.
-            Message::ProbeReply | Message::Hello { .. } | Message::Roster { .. } => {}
+            Message::ProbeReply => self.on_sign_of_life(now, from, out),
+            Message::Spared { node } => self.on_spared(now, from, node, out),
+            // Not for a member.
+            Message::Hello { .. } | Message::Roster { .. } => {}
+        }
+        if ends_hold && !self.is_stopped() {
+            out.push(Action::Release);
         }
     }
 
@@ -126,6 +135,7 @@ impl Member {
         if self.wake(now) {
             self.tick_links(now, out);
             self.tick_inquiries(now, out);
+            self.tick_trials(now, out);
         }
         self.broadcasts.tick(now, self.config.resend, out);
     }
@@ -136,7 +146,7 @@ impl Member {
         if self.is_stopped() {
             return broadcasts;
         }
-        broadcasts.min(self.links.deadline()).min(self.inquiries.deadline())
+        broadcasts.min(self.links.deadline()).min(self.inquiries.deadline()).min(self.trials.deadline())
     }
 
     /// The node whose heartbeats this one watches; `None` if it is alone.
@@ -189,6 +199,7 @@ impl Member {
         if now > latest {
             self.links.forgive(now, self.config.timeout);
             self.inquiries.forgive(now, self.config.confirm);
+            self.trials.forgive(now, self.config.trial);
         }
         !self.is_stopped()
     }

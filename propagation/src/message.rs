@@ -22,7 +22,7 @@ pub enum Message {
     /// To the arbiter: I suspect this node. From the node itself it means: I resign, declare me dead.
     ///
     /// The arbiter always answers: with the [`Notice`] of the death, with a [`Message::Verdict`] if the sender
-    /// itself is dead, else with a [`Message::ProbeReply`].
+    /// itself is dead, else with a [`Message::ProbeReply`] and later with a [`Message::Spared`] or the notice.
     Suspect {
         /// The node under suspicion.
         node: NodeId,
@@ -65,6 +65,11 @@ pub enum Message {
         parts: u16,
         /// The addresses of this piece, in the order of the node ids.
         addresses: Vec<SocketAddr>,
+    },
+    /// The arbiter's answer to a suspicion: the node is alive.
+    Spared {
+        /// The suspect.
+        node: NodeId,
     },
 }
 

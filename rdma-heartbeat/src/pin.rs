@@ -136,10 +136,23 @@ impl Pin {
     /// # Errors
     /// If the system refuses; that the process has ended already is no error.
     pub fn kill(&self) -> io::Result<()> {
+        self.signal(libc::SIGKILL)
+    }
+
+    /// Stops this process until [`Pin::go_on`]; one that has ended or may not be stopped stays as it is.
+    pub fn stop(&self) {
+        let _ = self.signal(libc::SIGSTOP);
+    }
+
+    /// Has this process continue after [`Pin::stop`].
+    pub fn go_on(&self) {
+        let _ = self.signal(libc::SIGCONT);
+    }
+
+    fn signal(&self, signal: i32) -> io::Result<()> {
         let null = std::ptr::null::<libc::siginfo_t>();
         // SAFETY: the call takes a descriptor that lives as long as self, a signal number, no siginfo and no flags.
-        let result =
-            unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.pidfd.as_raw_fd(), libc::SIGKILL, null, 0) };
+        let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.pidfd.as_raw_fd(), signal, null, 0) };
         match Errno::result(result) {
             Ok(_) | Err(Errno::ESRCH) => Ok(()),
             Err(error) => Err(error.into()),

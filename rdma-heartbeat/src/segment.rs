@@ -15,7 +15,7 @@
 //!     12     4  capacity: entries the log can hold
 //!     16     4  length of the log (atomic, released after the entry)
 //!     20     4  beat: incremented by ringwatchd's main loop (atomic)
-//!     24     4  flags (atomic): FLAG_ALL_READY
+//!     24     4  flags (atomic): FLAG_ALL_READY, FLAG_HELD
 //!     28    36  reserved
 //!     64  64*n  slots: pid u32, phase u32, rank u32, changed defaults u32
 //!      …   8*c  log: kind u32, id u32
@@ -34,6 +34,8 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 pub const SEGMENT_VARIABLE: &str = "RINGWATCH_SEGMENT";
 /// Set when every rank of the job has passed `MPI_Init` (node 0 only).
 pub const FLAG_ALL_READY: u32 = 1;
+/// Set while the ranks of the node are stopped by `ringwatchd`.
+pub const FLAG_HELD: u32 = 2;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch1");
 const HEADER: usize = 64;
@@ -296,6 +298,11 @@ impl Segment {
     /// Sets flags.
     pub fn set_flags(&self, flags: u32) {
         self.word(24).fetch_or(flags, Ordering::AcqRel);
+    }
+
+    /// Clears flags.
+    pub fn clear_flags(&self, flags: u32) {
+        self.word(24).fetch_and(!flags, Ordering::AcqRel);
     }
 
     /// Flags that are set.

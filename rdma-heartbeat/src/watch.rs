@@ -23,6 +23,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 pub enum Sighting {
     /// The process in this slot is pinned: poll its [`Watch::descriptor`].
     Pinned(u32),
+    /// The process in this slot has been stopped for too long after `MPI_Finalize`: nobody misses it but mpirun.
+    Stuck(u32),
     /// This rank ended without having finalised.
     Dead(u32, RankReason),
 }
@@ -49,6 +51,8 @@ pub struct Watch {
     stop_limit: Option<Duration>,
     next_sample: Time,
     kills: bool,
+    /// The ranks are stopped by this watch, which is not their fault.
+    holds: bool,
     never: [Option<i32>; 2],
 }
 
@@ -65,6 +69,7 @@ impl Watch {
             stop_limit,
             next_sample: if stop_limit.is_some() { Time::ZERO } else { Time::MAX },
             kills,
+            holds: false,
             never: [Some(runtime), i32::try_from(std::process::id()).ok()],
         }
     }
@@ -120,12 +125,19 @@ impl Watch {
     fn sample(&mut self, now: Time, segment: &Segment, out: &mut Vec<Sighting>) {
         let Some(limit) = self.stop_limit else { return };
         self.next_sample = now + sampling_interval(limit);
+        if self.holds {
+            return;
+        }
         for (index, slot) in self.slots.iter_mut().enumerate() {
             let Occupant::Pinned(pin, count) = &mut slot.occupant else { continue };
-            if count.observe(now, pin.is_stopped(), limit) && segment.occupant(slot_number(index)).1 != Phase::Finalised
-            {
-                out.push(Sighting::Dead(slot.rank, RankReason::Stopped));
+            if !count.observe(now, pin.is_stopped(), limit) {
+                continue;
             }
+            let number = slot_number(index);
+            out.push(match segment.occupant(number).1 {
+                Phase::Finalised => Sighting::Stuck(number),
+                _ => Sighting::Dead(slot.rank, RankReason::Stopped),
+            });
         }
     }
 
@@ -162,9 +174,50 @@ impl Watch {
         }
     }
 
+    /// Stops all ranks of this node that have not finalised, until [`Watch::release`]. Without fencing nothing is done.
+    pub fn hold(&mut self) {
+        if self.kills && !std::mem::replace(&mut self.holds, true) {
+            self.pins().for_each(|pin| pin.stop());
+        }
+    }
+
+    /// Lets the ranks go on.
+    pub fn release(&mut self) {
+        if std::mem::take(&mut self.holds) {
+            self.pins().for_each(|pin| pin.go_on());
+            for slot in &mut self.slots {
+                if let Occupant::Pinned(_, count) = &mut slot.occupant {
+                    *count = StopCount::default();
+                }
+            }
+        }
+    }
+
+    /// Lets the process in a slot go on, unless the ranks are held.
+    pub fn go_on(&self, slot: u32) {
+        let occupant = self.slots.get(slot as usize).map(|slot| &slot.occupant);
+        if let (Some(Occupant::Pinned(pin, _)), false) = (occupant, self.holds) {
+            pin.go_on();
+        }
+    }
+
+    fn pins(&self) -> impl Iterator<Item = &Pin> {
+        self.slots.iter().filter_map(|slot| match &slot.occupant {
+            Occupant::Pinned(pin, _) => Some(pin),
+            _ => None,
+        })
+    }
+
     /// Kills all ranks of this node that still live.
     pub fn fence_all(&self) {
         for slot in &self.slots {
+            self.kill(slot);
+        }
+    }
+
+    /// Kills the process in a slot, finalised or not.
+    pub fn end(&self, slot: u32) {
+        if let Some(slot) = self.slots.get(slot as usize) {
             self.kill(slot);
         }
     }

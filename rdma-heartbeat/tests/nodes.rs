@@ -5,7 +5,7 @@ mod cluster;
 use std::time::Instant;
 
 use cluster::relay::Relay;
-use cluster::{Cluster, TIMEOUT, launch, send_signal, sockets, was_killed};
+use cluster::{Cluster, TIMEOUT, eventually, launch, send_signal, sockets, was_killed};
 use nix::sys::signal::Signal;
 use propagation::{NodeReason, RankReason};
 use rdma_heartbeat::launch::{End, ToDaemon};
@@ -134,6 +134,11 @@ fn of_two_halves_only_the_one_with_prterun_goes_on() {
     cluster.wait_until_ready();
     let begin = Instant::now();
     relay.cut_off(&[2, 3]);
+    // While it is not known which side goes on, the ranks of this one wait.
+    for node in [2, 3] {
+        let pid = cluster.nodes[node].ranks[&(node as u32)].id();
+        eventually("a rank without contact is held", || is_stopped(pid).then_some(()));
+    }
     for node in [2, 3] {
         assert_eq!(cluster.nodes[node].expect_end().0, End::CutOff);
         assert!(was_killed(cluster.rank_end(node as u32)));
@@ -153,6 +158,10 @@ fn of_two_halves_only_the_one_with_prterun_goes_on() {
     assert_eq!(cluster.nodes[0].log().len(), 4);
     let report = cluster.nodes[0].report();
     assert_eq!((report.emitter, report.observer), (Some(1), Some(1)));
+}
+
+fn is_stopped(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "))
 }
 
 #[test]

@@ -75,18 +75,19 @@ def measure(settings, seconds, quiet):
         if not this.at_work():
             sys.exit("bench: the job did not start:\n" + this.output())
         time.sleep(2)
-        busy = quiet.wait()
+        quiet.wait()
         daemons, supervisors = threads()
         if len(daemons) != len(HOSTS):
             sys.exit(f"bench: {len(daemons)} ringwatchd instead of {len(HOSTS)} are running:\n" + this.output())
         folders = daemons + supervisors
+        busy = job.Busy()
         began = time.monotonic()
         before = {folder: Sample(folder) for folder in folders}
         while (left := seconds - (time.monotonic() - began)) > 0:
             job.note(f"  {left:.0f} s")
             time.sleep(min(left, 5))
         after = {folder: Sample(folder) for folder in folders}
-        elapsed = time.monotonic() - began
+        elapsed, busy = time.monotonic() - began, busy.share()
         if threads()[0] != daemons:
             sys.exit("bench: a ringwatchd was started again during the measurement")
         own = shares({k: before[k] for k in daemons}, after, elapsed)
@@ -104,21 +105,22 @@ def main(options):
     print("\n".join(job.machine()))
     print(f"{RANKS} ranks that sleep on {len(HOSTS)} virtual hosts, {options.seconds:g} s each; four ringwatchd: mean "
           "and the highest of them", flush=True)
-    rows = [("period", "", "% of a core", "max", "by ticks", "wake-ups/s", "its supervisor %", "RSS MiB", "peak", "Pss")]
+    rows = [("period", "", "% of a core", "max", "by ticks", "wake-ups/s", "its supervisor %", "RSS MiB", "peak", "Pss", "all cores %")]
     goals = []
     for text, settings in SETTINGS.items():
         job.note(f"  period {text}")
-        _, (ticks, run, wakes), (_, supervising, _), sizes = measure(settings, options.seconds, quiet)
+        busy, (ticks, run, wakes), (_, supervising, _), sizes = measure(settings, options.seconds, quiet)
         resident, peak, share = (max(column) for column in zip(*sizes))
         rows.append((text, "", f"{mean(run):.3f}", f"{max(run):.3f}", f"{mean(ticks):.3f}", f"{mean(wakes):.0f}",
-                     f"{mean(supervising):.3f}", f"{resident:.1f}", f"{peak:.1f}", f"{share:.1f}"))
+                     f"{mean(supervising):.3f}", f"{resident:.1f}", f"{peak:.1f}", f"{share:.1f}", f"{busy * 100:.1f}"))
         job.say(f"  period {text}: {mean(run):.3f} % of a core, {resident:.1f} MiB")
         if text == GOAL_AT:
             goals = [
                 f"processor: {max(run):.3f} % of a core, goal {GOAL_PERCENT} %: {'met' if max(run) <= GOAL_PERCENT else 'NOT MET'}",
                 f"memory: {peak:.1f} MiB, goal {GOAL_MIB} MiB: {'met' if peak <= GOAL_MIB else 'NOT MET'}",
             ]
-    print("\nProcessor share as the scheduler counts it; memory: the highest of the four.\n")
+    print("\nProcessor share as the scheduler counts it; memory: the highest of the four; all cores: what was "
+          "in use of\nthe whole machine meanwhile, so that a disturbed measurement can be told.\n")
     print("\n".join(job.table(rows)))
     print("\n" + quiet.summary())
     print(f"\nGoals at period {GOAL_AT} (highest of the four):")

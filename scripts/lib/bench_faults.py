@@ -22,7 +22,8 @@ FAULTS = {
     "kill-node": ("killed node", [6, 7], job.kill_node, (RINGWATCH, STOCK)),
     "cut-link": ("cut link", [6, 7], job.cut_link, (RINGWATCH, STOCK)),
 }
-FIGURES = ("first", "last", "shrink")
+FIGURES = ("first", "last", "shrink", "repair")  # each a field of Result
+RATIOS = ("first", "last", "repair")
 SLACK = 10  # milliseconds over the timeout that the goals allow
 
 
@@ -32,8 +33,8 @@ class Result:
     def __init__(self, fault, system, number):
         self.fault, self.system, self.number = fault, system, number
         self.busy = 0.0
-        self.first = self.last = self.shrink = None
-        self.errors = self.repaired = self.wrong = 0
+        self.first = self.last = self.shrink = self.repair = None
+        self.errors = self.repaired = self.wrong = 0  # of how many survivors
         self.recovered = self.ended = False
         self.status = None
         self.problem = None
@@ -50,12 +51,13 @@ class Result:
         if len(errors) == len(survivors):
             self.last = (max(errors) - struck) / 1e6
             if self.repaired == len(survivors):
-                self.shrink = (max(record.shrunk for record in survivors) - max(errors)) / 1e6
+                shrunk = max(record.shrunk for record in survivors)
+                self.shrink, self.repair = (shrunk - max(errors)) / 1e6, (shrunk - struck) / 1e6
         self.recovered = self.repaired == len(survivors) and not self.wrong
         if self.first is not None and self.first < 0:
             self.problem = "an error came before the fault"
 
-    COLUMNS = ("fault", "system", "number", "busy", "first", "last", "shrink", "errors", "repaired", "recovered",
+    COLUMNS = ("fault", "system", "number", "busy", "first", "last", "shrink", "repair", "errors", "repaired", "recovered",
                "ended", "status", "wrong", "problem")
 
     def row(self):
@@ -138,21 +140,21 @@ def summaries(results, faults):
 
 
 def print_table(found, faults):
-    rows = [("fault", "system", "first error", "max", "last error", "max", "shrink", "max", "recovered", "ended",
-             "ratio: first", "last", "shrink")]
+    rows = [("fault", "system", "first error", "max", "last error", "max", "shrink", "max", "repaired", "max", "recovered",
+             "ended", "ratio: first", "last", "repaired")]
     for fault in faults:
         text, _, _, systems = FAULTS[fault]
         for system in systems:
             summary = found[fault, system]
             figures = [part for name in FIGURES for part in summary.cells(name)]
             ratios = ["", "", ""] if system == RINGWATCH else \
-                [found[fault, RINGWATCH].ratio(summary, name) for name in FIGURES]
+                [found[fault, RINGWATCH].ratio(summary, name) for name in RATIOS]
             rows.append((text if system == RINGWATCH else "", system, *figures, summary.counted("recovered"),
                          summary.counted("ended"), *ratios))
-    print("\nMilliseconds after the fault, median and maximum over the runs; shrink: from the last survivor's error to "
-          "the last\nsurvivor's repaired communicator. - never; (n) in n runs only; recovered: every survivor, with "
-          "right results;\nended: recovered, and mpirun left by itself with status 0; ratio: ringwatch's median over this "
-          "row's.\n'stock, tuned' has " + " ".join(TUNED[1:]).replace("--mca ", "") + f" and runs under {' '.join(TUNED_UNDER)}.\n")
+    print("\nMilliseconds, median and maximum over the runs. First and last error, repaired: from the fault to the first or "
+          "last\nsurvivor's error, and to the last survivor's repaired communicator; shrink: from the last error to that. "
+          "- never; (n) in\nn runs only; recovered: every survivor, with right results; ended: recovered, and mpirun left by "
+          "itself with status 0;\nratio: ringwatch's median over this row's. 'stock, tuned' has " + " ".join(TUNED[1:]).replace("--mca ", "") + f" and runs under {' '.join(TUNED_UNDER)}.\n")
     print("\n".join(job.table(rows)))
 
 

@@ -33,16 +33,27 @@ def say(text):
 # --- the machine -------------------------------------------------------------
 
 
-def busy_share(seconds=0.2):
-    """Share of all cores that is in use, measured now; stolen time counts as used."""
+class Busy:
+    """Share of all cores that is in use since it was made; stolen time counts as used."""
+
+    def __init__(self):
+        self.total, self.idle = self.read()
+
+    @staticmethod
     def read():
         with open("/proc/stat") as f:
             values = [int(word) for word in f.readline().split()[1:9]]
         return sum(values), values[3] + values[4]
-    total, idle = read()
+
+    def share(self):
+        total, idle = self.read()
+        return 1 - (idle - self.idle) / max(total - self.total, 1)
+
+
+def busy_share(seconds=0.2):
+    busy = Busy()
     time.sleep(seconds)
-    later_total, later_idle = read()
-    return 1 - (later_idle - idle) / max(later_total - total, 1)
+    return busy.share()
 
 
 class Quiet:

@@ -52,6 +52,8 @@ container_rights() {
 container_run() {
     local root=$1 network=$2 status=0
     shift 2
+    # shellcheck disable=SC2154  # rw_cache: root.sh
+    local mount_point=$rw_cache/mnt
     local spaces=(--mount --pid --uts --ipc --fork --kill-child)
     [[ $network == own ]] && spaces+=(--net)
 
@@ -65,7 +67,7 @@ container_run() {
     # A background job would get /dev/null as input and ignore SIGINT: undo both.
     setpriv --pdeathsig KILL unshare "${rw_unshare[@]}" "${spaces[@]}" \
         env --default-signal=INT --default-signal=QUIT \
-        "$BASH" "$rw_lib/container.sh" --inside "$root" "$network" "$rw_cache/mnt" "$PWD" "$@" \
+        "$BASH" "$rw_lib/container.sh" --inside "$root" "$network" "$mount_point" "$PWD" "$@" \
         <&0 9>&- &
     rw_container=$!
     wait "$rw_container" || status=$?

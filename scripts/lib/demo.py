@@ -25,11 +25,12 @@ LOGS = "/tmp/rw-log"
 HOSTS_SH = "/src/scripts/lib/hosts.sh"
 
 
-def note(text):
+def note(text, shown=[""]):
     """Progress on a terminal: one line that the next one replaces."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and text != shown[0]:
         sys.stderr.write("\r\033[K" + text)
         sys.stderr.flush()
+        shown[0] = text
 
 
 def hosts(*words):
@@ -146,24 +147,39 @@ def log_time(line):
     return int(seconds) * 10**9 + int((match[2] or ".0")[1:10].ljust(9, "0"))
 
 
-def declarations(since):
-    """[(ns, host that says so, victim, its fields)], the first of each victim."""
-    found = {}
+class Declaration:
+    """One failure that a detector announced."""
+
+    def __init__(self, when, by, host, rank, reason):
+        self.when, self.by, self.host, self.rank, self.reason = when, by, host, rank, reason
+
+    def __str__(self):
+        victim = f"rank {self.rank} on {self.host}" if self.rank is not None else self.host
+        return f"{self.by} declares {victim} ({self.reason})"
+
+
+def declarations(since, ignored):
+    """Who announced what first, in order; not what is said on `ignored` hosts."""
+    lines, hosts_of = [], {}
     for name in sorted(os.listdir(LOGS)):
+        host = name.removesuffix(".log")
         with open(f"{LOGS}/{name}", errors="replace") as f:
             for line in f:
-                if not re.search(r"\bdeclared\b", line):
-                    continue
-                when, fields = log_time(line), dict(re.findall(r'(\w+)="?([^"\s]+)"?', line))
-                if when is None or when < since or not ("rank" in fields or "node" in fields):
-                    continue
-                if "rank" in fields:
-                    victim = f"rank {fields['rank']}" + (f" on {fields['node']}" if "node" in fields else "")
-                else:
-                    victim = fields["node"]
-                if victim not in found or when < found[victim][0]:
-                    found[victim] = (when, name.removesuffix(".log"), victim, fields)
-    return sorted(found.values(), key=lambda d: d[0])
+                fields = dict(re.findall(r'(\w+)="?([^"\s]+)"?', line))
+                if re.search(r"\bstarted\b", line) and "node" in fields:
+                    hosts_of[fields["node"]] = host  # the logs number the nodes
+                if re.search(r"\bdeclared\b", line) and ("rank" in fields or "node" in fields):
+                    lines.append((log_time(line), host, fields))
+    found = {}
+    for when, host, fields in lines:
+        if when is None or when < since or host in ignored:
+            continue
+        by = hosts_of.get(fields.get("suspector")) or hosts_of.get(fields.get("source")) or host
+        node = hosts_of.get(fields.get("node"), fields.get("node", "?"))
+        rank = int(fields["rank"]) if fields.get("rank", "").isdigit() else None
+        if (node, rank) not in found or when < found[node, rank].when:
+            found[node, rank] = Declaration(when, by, node, rank, fields.get("reason", "no reason given"))
+    return sorted(found.values(), key=lambda d: d.when)
 
 
 # --- faults ------------------------------------------------------------------
@@ -326,6 +342,14 @@ class Run:
 
     # --- verdict ---
 
+    def lost_hosts(self):
+        """Hosts of which no rank survives: what such a host says counts no more."""
+        return {self.ranks[r].host for r in self.victims} - {k.host for k in self.survivors.values()}
+
+    def false_alarms(self):
+        return [d for d in self.declared
+                if not (d.rank in self.victims if d.rank is not None else d.host in self.lost_hosts())]
+
     def milliseconds(self, times):
         return [(t - self.struck) / 1e6 for t in times]
 
@@ -337,7 +361,7 @@ class Run:
         self.shrunk = sorted((e[0], r, e[1]) for r, k in alive if (e := k.last("shrunk", since)))
         self.restored = sorted((e[0], r, e[1]) for r, k in alive if (e := k.last("restored", since)))
         self.finalized = [r for r, k in alive if k.last("finalized")]
-        self.declared = declarations(since) if self.struck else []
+        self.declared = declarations(since, self.lost_hosts()) if self.struck else []
         results = set(re.findall(r"heat: result ([0-9a-f]+) ", self.output))
         self.result = results.pop() if len(results) == 1 else None
 
@@ -361,6 +385,7 @@ class Run:
                     wrong.append(f"{len(events)} of {count} survivors {text}")
             if self.errors and self.milliseconds([self.errors[-1][0]])[0] > ERROR_LIMIT:
                 wrong.append("the last error came too late")
+        wrong += [f"false alarm: {alarm}" for alarm in self.false_alarms()]
         if self.result is None:
             wrong.append("no result")
         elif reference and self.result != reference:
@@ -402,12 +427,10 @@ def timeline(run, reference):
     print(f"\n{run.name}")
     rows, marks = [(0, f"injected: {run.what}")], []
     if run.struck:
-        for when, host, victim, fields in run.declared:
-            ms = run.milliseconds([when])[0]
-            by = fields.get("suspector", host)
-            rows.append((ms, f"{by} declares {victim}" + (f" ({fields['reason']})" if "reason" in fields else "")))
+        for declaration in run.declared:
+            rows.append((run.milliseconds([declaration.when])[0], str(declaration)))
         if run.declared:
-            marks.append((run.milliseconds([run.declared[0][0]])[0], "d"))
+            marks.append((rows[1][0], "d"))
         for events, first, last, letters in (
             (run.errors, "first survivor's error", "last survivor's error", "eE"),
             (run.shrunk, None, "communicator repaired at the last survivor", "R"),
@@ -503,8 +526,9 @@ def main():
     options = parser.parse_args()
     try:
         prepare(options.stock)
-    except (OSError, subprocess.CalledProcessError) as reason:
-        sys.exit(f"demo: preparing the hosts failed: {reason}")
+    except subprocess.CalledProcessError as failed:
+        # It said why; 2 is a missing prerequisite.
+        sys.exit(2 if failed.returncode == 2 else f"demo: this failed: {' '.join(failed.cmd)}")
 
     print(f"{'Stock Open MPI, without ringwatch' if options.stock else 'ringwatch'}: "
           f"{RANKS} ranks on {len(HOSTS)} virtual hosts")
@@ -527,4 +551,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -13,15 +13,22 @@ here=$(dirname "$(readlink -f "$0")")
 
 usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
+make_link() {
+    ip link add "$@" || {
+        echo "hosts.sh: the kernel cannot make this link: as root, on the host itself, run 'modprobe -a bridge veth'." >&2
+        exit 2
+    }
+}
+
 up() {
     local count=$1 i
     [[ $count =~ ^[0-9]+$ ]] && ((count >= 1 && count <= 200)) || usage
-    ip link add $bridge type bridge
+    make_link $bridge type bridge
     ip address add 10.77.0.254/24 dev $bridge
     ip link set $bridge up
     for ((i = 1; i <= count; i++)); do
         ip netns add "h$i"
-        ip link add "v$i" type veth peer name eth0 netns "h$i"
+        make_link "v$i" type veth peer name eth0 netns "h$i"
         ip link set "v$i" master $bridge up
         # No neighbour discovery delays: the addresses never change.
         ip -n "h$i" address add "10.77.0.$i/24" dev eth0

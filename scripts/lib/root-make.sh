@@ -1,12 +1,14 @@
 # shellcheck shell=bash
 # The two ways of making a Debian 13 root. Sourced by root.sh when one is
 # needed. Both take: DIR MIRROR LOG PACKAGE...
+# shellcheck disable=SC2154
 
 # isolated FUNCTION ARGUMENT...: in a shell with mounts and processes of its
 # own, so that neither outlives an interruption, and that stops at the first
 # error (which a function called in a condition would not). Takes the place of
 # the subshell that stage makes, so that it dies with the script itself.
 isolated() {
+    # shellcheck disable=SC2163
     export -f "$1"
     # shellcheck disable=SC2016
     exec setpriv --pdeathsig KILL unshare "${rw_unshare[@]}" --mount --pid --fork --kill-child --mount-proc \
@@ -34,21 +36,6 @@ install_debootstrap() {
     local tries=(apt-get install -y --no-install-recommends debootstrap)
     DEBIAN_FRONTEND=noninteractive "${tries[@]}" ||
         { apt-get update && DEBIAN_FRONTEND=noninteractive "${tries[@]}"; }
-}
-
-bootstrap() {
-    local tries=(apt-get install -y --no-install-recommends debootstrap)
-    DEBIAN_FRONTEND=noninteractive "${tries[@]}" ||
-        { apt-get update && DEBIAN_FRONTEND=noninteractive "${tries[@]}"; }
-}
-
-# isolated FUNCTION ARGUMENT...: with mounts and processes of its own, so that
-# neither outlives an interruption.
-isolated() {
-    export -f "$1"
-    # shellcheck disable=SC2016
-    setpriv --pdeathsig KILL unshare "${rw_unshare[@]}" --mount --pid --fork --kill-child --mount-proc \
-        "$BASH" -c 'set -euo pipefail; "$@"' isolated "$@"
 }
 
 bootstrap() {

@@ -1,7 +1,11 @@
 # shellcheck shell=bash
 # Chooses or makes the Debian 13 root that is the container's lower layer, and
 # the Rust toolchain that builds in it. Sourced; root_prepare is the entry and
-# sets rw_root. Needs say.sh, and rw_unshare from container_rights.
+# sets rw_root. Needs container.sh sourced before, and its container_rights run.
+# shellcheck disable=SC2154
+
+# Where system tools are, also for those whose PATH leaves it out.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 rw_cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringwatch
 rw_arch_lib=/usr/lib/$(uname -m)-linux-gnu
@@ -47,7 +51,7 @@ system_is_root() {
 }
 
 root_is_complete() {
-    local recipe= cargo=
+    local recipe='' cargo=''
     [[ -r $rw_root/etc/ringwatch-root ]] || return
     # shellcheck disable=SC1091
     . "$rw_root/etc/ringwatch-root"
@@ -95,9 +99,9 @@ root_make() {
     free=$(df -Pk "$rw_cache" | awk 'NR == 2 {print $4}')
     ((free >= rw_needed_kib)) ||
         give_up "The file system of $rw_cache has $((free / 1024)) MiB free, $((rw_needed_kib / 1024)) MiB are needed: free some, or set XDG_CACHE_HOME to a folder elsewhere."
-    say "Making a Debian 13 root with Open MPI 5 in $rw_cache (once, 1 GB)"
     export_proxies
     find_mirror "$log"
+    say "Making a Debian 13 root with Open MPI 5 in $rw_cache (once, 1 GB)"
 
     local packages=("${rw_packages[@]}") cargo=no
     [[ -n $RINGWATCH_RUST ]] || { packages+=(cargo); cargo=yes; }
@@ -161,6 +165,7 @@ find_mirror() {
     done < <(
         printf '%s\n' "${RINGWATCH_MIRROR:-}"
         # apt reads both formats of its sources; it need not be root for that.
+        # shellcheck disable=SC2016
         ! have apt-get || apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | sort -u
         echo http://deb.debian.org/debian
     )

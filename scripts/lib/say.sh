@@ -24,7 +24,7 @@ stage() {
     "$@" >>"$log" 2>&1 </dev/null &
     pid=$!
     # shellcheck disable=SC2064
-    trap "kill -KILL $pid 2>/dev/null; exit 130" HUP INT TERM
+    trap "kill -KILL $pid 2>/dev/null; wait $pid 2>/dev/null || true; exit 130" HUP INT TERM
     while [[ -t 2 ]] && kill -0 "$pid" 2>/dev/null; do
         printf '\r  %-58s %4d s ' "$text" $((SECONDS - began)) >&2
         sleep 0.5

@@ -22,11 +22,13 @@
  *                        "revoked" after it, "shrink" inside MPIX_Comm_shrink,
  *                        "shrunk" after it, "agree" inside MPIX_Comm_agree,
  *                        "after" in the collectives that follow
- *   --init-fault R:WHERE:HOW      WHERE is before, during or after MPI_Init
+ *   --init-fault R:WHERE:HOW      WHERE is before, during or after MPI_Init,
+ *                        or late: the rank only keeps the others waiting in it
  *   --finalize-fault R:WHERE:HOW  WHERE is entry (in a callback of
- *                        MPI_Finalize), during (while it waits for the others)
- *                        or after
+ *                        MPI_Finalize), during (while it waits for the others),
+ *                        after, or late: the rank keeps the others waiting
  *   --hold               go on with collectives until the file "end" is there
+ *   --busy               no pause between two rounds of OP
  *   --lines N            print N lines more, right before MPI_Finalize
  */
 #include <errno.h>
@@ -46,7 +48,7 @@
 
 enum { ROUNDS = 20, LONG_MESSAGE = 1 << 20, MOST_VICTIMS = 64 };
 /* How long the others keep away from a call in which a rank is to die alone. */
-enum { LATE_US = 400 * 1000, INSIDE_US = 150 * 1000 };
+enum { LATE_US = 400 * 1000, INSIDE_US = 150 * 1000, VERY_LATE_US = 2500 * 1000 };
 
 typedef struct {
     int rank;
@@ -57,7 +59,7 @@ static char dir[512];
 static const char *op = "allreduce", *die_how = "none";
 static int victims[MOST_VICTIMS], victim_count;
 static Fault second = {.rank = -1}, init_fault = {.rank = -1}, finalize_fault = {.rank = -1};
-static bool hold;
+static bool hold, busy;
 static int lines;
 
 static int world_rank = -1, diary = -1;
@@ -247,7 +249,7 @@ static int operate(const char *name) {
         else if (!strcmp(name, "bcast")) code = bcast(comm, round % size);
         else if (!strcmp(name, "ring")) code = ring(comm);
         else { fprintf(stderr, "survivor: no operation %s\n", name); MPI_Abort(MPI_COMM_WORLD, 98); }
-        usleep(500);
+        if (!busy) usleep(500);
     }
     return code;
 }
@@ -335,6 +337,7 @@ static void read_arguments(int count, char **arguments) {
     for (int i = 1; i < count; i++) {
         const char *name = arguments[i];
         if (!strcmp(name, "--hold")) { hold = true; continue; }
+        if (!strcmp(name, "--busy")) { busy = true; continue; }
         char *value = ++i < count ? arguments[i] : "";
         if (!strcmp(name, "--events")) snprintf(dir, sizeof dir, "%s", value);
         else if (!strcmp(name, "--op")) op = value;
@@ -366,6 +369,7 @@ static void initialise(int *count, char ***arguments) {
         if (mine) die_inside(init_fault.how);
         else usleep(LATE_US);
     }
+    if (mine && !strcmp(init_fault.where, "late")) usleep(VERY_LATE_US);
     event("enters-init");
     int provided;
     MPI_Init_thread(count, arguments, MPI_THREAD_SINGLE, &provided);
@@ -391,10 +395,11 @@ static void finalise(void) {
         if (mine) die_inside(finalize_fault.how);
         else usleep(LATE_US);
     }
+    if (mine && !strcmp(finalize_fault.where, "late")) usleep(VERY_LATE_US);
     event("enters-finalize");
-    MPI_Finalize();
+    int code = MPI_Finalize();
     if (mine && !strcmp(finalize_fault.where, "after")) die(finalize_fault.how);
-    event("finalized");
+    event("finalized %d", code);
 }
 
 int main(int count, char **arguments) {

@@ -151,11 +151,12 @@ impl Job {
     /// The suspicion timeout of this job.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        match self.parameters.iter().find(|(name, _)| name == "timeout") {
-            None => Duration::from_secs(1),
-            Some((_, text)) if text == "300ms" => TIMEOUT,
-            Some((_, text)) => panic!("tests do not know the timeout {text}"),
-        }
+        let value = |name: &str| self.parameters.iter().find(|(known, _)| known == name).map(|(_, text)| text.as_str());
+        let milliseconds = |text: &str| text.strip_suffix("ms")?.parse().ok().map(Duration::from_millis);
+        let period = value("period").and_then(milliseconds).unwrap_or(Duration::from_millis(100));
+        let timeout = value("timeout").unwrap_or("10");
+        // Tests whose times are written otherwise do not ask.
+        milliseconds(timeout).unwrap_or_else(|| period * timeout.parse().unwrap_or(10))
     }
 
     /// The ranks on a host.
@@ -279,6 +280,31 @@ impl Running<'_> {
     #[must_use]
     pub fn stderr(&self) -> String {
         fs::read_to_string(self.folder.join("stderr")).unwrap_or_default()
+    }
+
+    /// What it has said on its standard output.
+    #[must_use]
+    pub fn stdout(&self) -> String {
+        fs::read_to_string(self.folder.join("stdout")).unwrap_or_default()
+    }
+
+    /// The folder with the traces of the job.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The UDP port on which `ringwatchd` of a host listens.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn port(&self, host: &str) -> u16 {
+        let ports = process::udp_ports(self.watcher(host).pid);
+        match ports[..] {
+            [port] => port,
+            _ => self.fail(&format!("ringwatchd of {host} has one UDP port, not {ports:?}")),
+        }
     }
 
     /// The log of the daemons of a host.
@@ -426,11 +452,11 @@ impl Running<'_> {
         at
     }
 
-    /// These hosts are parted from the others.
-    pub fn split(&mut self, hosts: &[&str]) -> Duration {
+    /// These hosts are parted from the others, and unless `together` from each other.
+    pub fn split(&mut self, hosts: &[&str], together: bool) -> Duration {
         hosts.iter().for_each(|host| self.loses(host));
         let at = now();
-        self.lab.split(hosts);
+        self.lab.split(hosts, together);
         at
     }
 

@@ -18,6 +18,9 @@ const FOLDER: &str = "/tmp/system-tests";
 /// The bridge of the virtual hosts, and a second one for the other half of a partition.
 const BRIDGE: &str = "rw0";
 const OTHER_BRIDGE: &str = "rw1";
+const SECOND_NETWORK: &str = "rw2";
+/// State of a port of a bridge that passes frames on.
+const FORWARDING: &str = "3";
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 static RUNS: AtomicU32 = AtomicU32::new(0);
@@ -77,28 +80,50 @@ impl Lab {
         hosts_command(&["kill", host]);
     }
 
-    /// Takes the link of a host away.
+    /// Takes the link of a host away. The kernel may take a second to bring such a link up again.
     pub fn cut(&self, host: &str) {
         hosts_command(&["cut", host]);
     }
 
-    /// Joins a host again with all the others.
-    pub fn heal(&self, host: &str) {
-        ip(&["link", "set", &port(host), "master", BRIDGE, "up"]);
-    }
-
-    /// Parts these hosts from all others; among each other they still speak.
-    pub fn split(&self, hosts: &[&str]) {
-        if !fs::exists(format!("/sys/class/net/{OTHER_BRIDGE}")).unwrap_or(false) {
+    /// Parts these hosts from all others, and with `together` not from each other; the links themselves stay up.
+    pub fn split(&self, hosts: &[&str], together: bool) {
+        if together && !fs::exists(format!("/sys/class/net/{OTHER_BRIDGE}")).unwrap_or(false) {
             ip(&["link", "add", OTHER_BRIDGE, "type", "bridge"]);
             ip(&["link", "set", OTHER_BRIDGE, "up"]);
         }
-        // Down first, so that no datagram passes between the two moves.
         for host in hosts {
-            ip(&["link", "set", &port(host), "down"]);
+            let to: &[&str] = if together { &["master", OTHER_BRIDGE] } else { &["nomaster"] };
+            ip(&[&["link", "set", &port(host)], to].concat());
         }
-        for host in hosts {
-            ip(&["link", "set", &port(host), "master", OTHER_BRIDGE, "up"]);
+    }
+
+    /// Joins a host again with all the others.
+    ///
+    /// # Panics
+    /// If its link does not come up.
+    pub fn heal(&self, host: &str) {
+        let port = port(host);
+        let joined = || {
+            let state = fs::read_to_string(format!("/sys/class/net/{port}/brport/state")).unwrap_or_default();
+            let bridge = fs::read_link(format!("/sys/class/net/{port}/master")).unwrap_or_default();
+            state.trim() == FORWARDING && bridge.ends_with(BRIDGE)
+        };
+        if !joined() {
+            ip(&["link", "set", &port, "master", BRIDGE, "up"]);
+            assert!(wait_until(Duration::from_secs(5), joined), "the link of {host} does not come up");
+        }
+    }
+
+    /// Gives every host a second interface, eth1 in 10.88.0.0/24, until the test ends.
+    pub fn second_network(&self) {
+        ip(&["link", "add", SECOND_NETWORK, "type", "bridge"]);
+        ip(&["link", "set", SECOND_NETWORK, "up"]);
+        for host in HOSTS {
+            let (number, outside) = (&host[1..], format!("w{}", &host[1..]));
+            ip(&["link", "add", &outside, "type", "veth", "peer", "name", "eth1", "netns", host]);
+            ip(&["link", "set", &outside, "master", SECOND_NETWORK, "up"]);
+            ip(&["-n", host, "address", "add", &format!("10.88.0.{number}/24"), "dev", "eth1"]);
+            ip(&["-n", host, "link", "set", "eth1", "up"]);
         }
     }
 
@@ -110,6 +135,12 @@ impl Lab {
         }
         let empty = wait_until(Duration::from_secs(10), || process::on_hosts().is_empty());
         assert!(empty, "processes survive SIGKILL: {:?}", process::on_hosts());
+        if fs::exists(format!("/sys/class/net/{SECOND_NETWORK}")).unwrap_or(false) {
+            for host in HOSTS {
+                ip(&["link", "delete", &format!("w{}", &host[1..])]);
+            }
+            ip(&["link", "delete", SECOND_NETWORK]);
+        }
         for folder in ["/tmp", "/dev/shm"] {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();

@@ -9,6 +9,7 @@
 //! | [`outcome`] | how a job ended, and what is to be true then |
 //! | [`process`] | the processes on the virtual hosts |
 //! | [`scene`] | what a failed test shows |
+//! | [`wire`] | datagrams as they pass the bridge |
 //!
 //! Run them with `scripts/test`. `SYSTEM_TESTS_REPEAT=20` repeats every fault.
 
@@ -19,6 +20,7 @@ pub mod lab;
 pub mod outcome;
 pub mod process;
 pub mod scene;
+pub mod wire;
 
 pub use job::{Job, PERIOD, Running, SLACK, STOP_TIMEOUT, TIMEOUT};
 pub use lab::{Lab, in_lab};

@@ -19,6 +19,7 @@ pub struct Outcome {
     scene: Scene,
     lost: Vec<String>,
     lines_count: Cell<bool>,
+    alone: Cell<bool>,
     /// When mpirun ended.
     pub ended_at: Duration,
     /// Exit status of mpirun; negative if a signal ended it.
@@ -46,6 +47,7 @@ impl Outcome {
             scene,
             lost,
             lines_count: Cell::new(true),
+            alone: Cell::new(true),
             ended_at,
             status: status.code().unwrap_or_else(|| -status.signal().unwrap_or(999)),
             stdout: text("stdout"),
@@ -71,6 +73,12 @@ impl Outcome {
         self
     }
 
+    /// Another job is still running on these hosts: what is left may be its.
+    pub fn beside_others(&self) -> &Self {
+        self.alone.set(false);
+        self
+    }
+
     /// The survivors went on without the dead: the whole promise of fault tolerance.
     pub fn recovered(&self, dead: &[u32]) -> &Self {
         self.finished_without(dead);
@@ -91,7 +99,7 @@ impl Outcome {
             self.require(done.is_some(), &format!("rank {rank} comes to its end"));
             let size = done.and_then(|entry| entry.number(0));
             self.require(size == Some(left), &format!("rank {rank} ends among {left} ranks, not {size:?}"));
-            self.require(self.diaries.has(*rank, "finalized"), &format!("MPI_Finalize of rank {rank} returns"));
+            self.finalized(*rank);
             for line in [format!("survivor {rank} is done, {left} are left"), format!("survivor {rank} has finalized")]
             {
                 let times = self.stdout.lines().filter(|known| *known == line).count();
@@ -104,6 +112,12 @@ impl Outcome {
         self.dead_stay_silent(dead);
         self.require(self.status == 0, "mpirun's exit status is 0");
         self.left_nothing()
+    }
+
+    /// `MPI_Finalize` of this rank returned without an error.
+    pub fn finalized(&self, rank: u32) -> &Self {
+        let code = self.diaries.first(rank, "finalized").map(|entry| entry.number(0));
+        self.require(code == Some(Some(0)), &format!("MPI_Finalize of rank {rank} returns MPI_SUCCESS, not {code:?}"))
     }
 
     /// No wrong data, and no error but those of fault tolerance; REVOKED only after somebody revoked.
@@ -188,6 +202,9 @@ impl Outcome {
 
     /// Nothing of the job is left on any host.
     pub fn left_nothing(&self) -> &Self {
+        if !self.alone.get() {
+            return self;
+        }
         let limit = self.job.timeout() * 2 + SLACK * 2;
         let gone = wait_until(limit, || process::on_hosts().is_empty());
         self.require(gone, &format!("no process of the job is left {limit:?} after mpirun"));

@@ -102,14 +102,51 @@ pub fn numbers() -> Vec<i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// Targets of the open files of a process.
+fn open_files(pid: i32) -> Vec<String> {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    files
+        .filter_map(|file| fs::read_link(file.path()).ok())
+        .map(|target| target.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// UDP ports on which a process listens.
+#[must_use]
+pub fn udp_ports(pid: i32) -> Vec<u16> {
+    let own = open_files(pid);
+    let table = fs::read_to_string(format!("/proc/{pid}/net/udp")).unwrap_or_default();
+    let port = |line: &str| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let inode = format!("socket:[{}]", words.get(9)?);
+        let (_, port) = words.get(1)?.split_once(':')?;
+        own.contains(&inode).then(|| u16::from_str_radix(port, 16).ok()).flatten()
+    };
+    table.lines().skip(1).filter_map(port).collect()
+}
+
+/// Frames that have left an interface of the host of a process.
+#[must_use]
+pub fn frames_sent(pid: i32, interface: &str) -> u64 {
+    let table = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap_or_default();
+    let line = table.lines().find_map(|line| line.trim().strip_prefix(&format!("{interface}:")).map(str::to_owned));
+    line.and_then(|line| line.split_ascii_whitespace().nth(9)?.parse().ok()).unwrap_or(0)
+}
+
+/// The environment of a process.
+#[must_use]
+pub fn environment(pid: i32) -> BTreeMap<String, String> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    text.split('\0')
+        .filter_map(|one| one.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
 /// Processes that hold a node segment of ringwatch, wherever they run.
 #[must_use]
 pub fn holders_of_segments() -> Vec<i32> {
-    let holds = |pid: &i32| {
-        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        files
-            .filter_map(|file| fs::read_link(file.path()).ok())
-            .any(|target| target.to_string_lossy().starts_with("/memfd:ringwatch"))
-    };
+    let holds = |pid: &i32| open_files(*pid).iter().any(|target| target.starts_with("/memfd:ringwatch"));
     numbers().into_iter().filter(holds).collect()
 }

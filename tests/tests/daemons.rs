@@ -49,8 +49,13 @@ fn prted_killed_with_the_default_times() {
 }
 
 #[test]
+fn prted_crashes() {
+    in_lab(|lab| prted_is_lost(lab, Job::new(), "allreduce", "h4", libc::SIGSEGV, TIMEOUT));
+}
+
+#[test]
 fn prted_terminated() {
-    in_lab(|lab| prted_is_lost(lab, Job::new(), "allreduce", "h4", libc::SIGABRT, TIMEOUT));
+    in_lab(|lab| prted_is_lost(lab, Job::new(), "allreduce", "h4", libc::SIGTERM, TIMEOUT));
 }
 
 #[test]

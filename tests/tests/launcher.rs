@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use system_tests::{Job, Lab, Outcome, Running, SLACK, in_lab, process};
 
-/// Starts a job and returns it with the numbers of all of its processes but prterun.
+/// Starts a job that goes on until it is told to end, and returns it with the numbers of all of its processes but prterun.
 fn start<'a>(lab: &'a Lab, job: Job, operation: &str) -> (Running<'a>, Vec<i32>) {
-    let mut job = job.blocked_in(operation, &[]).start(lab);
+    let mut job = job.blocked_in(operation, &[]).arguments(&["--hold"]).start(lab);
     job.wait_until_blocked();
     let launcher = job.launcher();
     let pids = job.processes().iter().map(|process| process.pid).filter(|pid| *pid != launcher).collect();
@@ -34,7 +34,7 @@ fn prterun_is_killed(lab: &Lab, job: Job, operation: &str) {
     let _ = system_tests::clock::wait_until(SLACK, || job.stderr().contains("ringwatch: "));
     let outcome = job.finish();
     nobody_finished(&outcome);
-    outcome.gave_up(&["mpirun"]);
+    outcome.gave_up(&["prterun", "was lost", "ended"]);
 }
 
 #[test]
@@ -84,6 +84,7 @@ fn node_of_prterun_is_cut(lab: &Lab, job: Job, operation: &str) {
     let dead = job.others(&survivors);
     let _ = job.cut("h1");
     job.wait_until_gone("ranks of the other nodes", &others, timeout * 2 + SLACK);
+    job.end();
     // prterun's side lives, however small it is.
     job.finish().recovered(&dead);
 }

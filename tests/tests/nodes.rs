@@ -134,10 +134,10 @@ fn cut_shorter_than_the_timeout_is_no_failure() {
         let mut job = Job::new().with_default_times().blocked_in("allreduce", &[]).start(lab);
         job.wait_until_blocked();
         for _ in 0..2 {
-            lab.cut("h3");
+            lab.split(&["h3"], false);
             std::thread::sleep(Duration::from_millis(500));
             lab.heal("h3");
-            std::thread::sleep(Duration::from_millis(1000));
+            std::thread::sleep(Duration::from_millis(1500));
         }
         job.end();
         let outcome = job.finish();

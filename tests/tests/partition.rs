@@ -23,13 +23,7 @@ fn parted<'a>(lab: &'a Lab, job: Job, operation: &str, together: bool) -> (Runni
     let timeout = job.timeout();
     let mut job = job.blocked_in(operation, &FAR).arguments(&["--hold"]).start(lab);
     job.wait_until_blocked();
-    let at = if together {
-        job.split(&["h3", "h4"])
-    } else {
-        let at = job.cut("h3");
-        job.cut("h4");
-        at
-    };
+    let at = job.split(&["h3", "h4"], together);
     far_side_ends(&mut job, timeout);
     (job, at)
 }
@@ -73,22 +67,63 @@ fn two_halves_with_the_default_times() {
     in_lab(|lab| heals_and_nobody_comes_back(lab, Job::new().with_default_times(), "barrier", true));
 }
 
-/// The link comes back at the very moment at which the halves give each other up.
+/// Others that have finished look like others that have failed: that does not bring the cut-off side to life.
 #[test]
-fn healed_about_the_timeout_ends_in_one_job() {
+fn healed_after_the_others_have_finished() {
     in_lab(|lab| {
-        let mut job = Job::new().arguments(&["--op", "allreduce", "--hold"]).start(lab);
+        let dead = [4, 5];
+        let mut job = Job::new().with_default_times().arguments(&["--op", "allreduce"]).start(lab);
         job.wait_until_blocked();
-        let _ = job.split(&["h3", "h4"]);
-        std::thread::sleep(TIMEOUT);
+        let at = job.split(&["h3"], false);
+        let pids: Vec<i32> = dead.iter().map(|rank| job.pid(*rank)).collect();
+        job.wait_for("finalized", &[0, 1, 2, 3, 6, 7]);
         lab.heal("h3");
-        lab.heal("h4");
-        // Either nobody was declared, or whoever was is dead: the rest agrees and ends.
-        std::thread::sleep(TIMEOUT * 3);
-        job.end();
+        let timeout = job.job.timeout();
+        let left = (at + timeout * 2 + SLACK).saturating_sub(system_tests::clock::now());
+        job.wait_until_gone("ranks of the node that was cut off", &pids, left);
         let outcome = job.finish();
-        let dead: Vec<u32> = (0..8).filter(|rank| !outcome.diaries.has(*rank, "done")).collect();
-        outcome.require(dead.iter().all(|rank| FAR.contains(rank)), "prterun's side lives");
-        outcome.finished_without(&dead);
+        outcome.recovered(&dead);
+        let repaired = dead.iter().find(|rank| outcome.diaries.has(**rank, "agreed"));
+        outcome.require(repaired.is_none(), &format!("the dead do not go on by themselves, as {repaired:?} did"));
     });
+}
+
+/// The link comes back about when the halves give each other up: nobody was declared, or whoever was is dead.
+fn healed_after(lab: &Lab, pause: Duration) {
+    let mut job = Job::new().arguments(&["--op", "allreduce", "--hold"]).start(lab);
+    job.wait_until_blocked();
+    let _ = job.split(&["h3", "h4"], true);
+    std::thread::sleep(pause);
+    lab.heal("h3");
+    lab.heal("h4");
+    std::thread::sleep(TIMEOUT * 3);
+    job.end();
+    let outcome = job.finish();
+    let dead: Vec<u32> = (0..8).filter(|rank| !outcome.diaries.has(*rank, "finalized")).collect();
+    outcome.require(dead.iter().all(|rank| FAR.contains(rank)), "prterun's side lives");
+    // Nobody among the dead has repaired anything or gone on.
+    let repaired = dead.iter().find(|rank| outcome.diaries.has(**rank, "agreed"));
+    outcome.require(repaired.is_none(), &format!("the dead do not go on by themselves, as {repaired:?} did"));
+    outcome.finished_without(&dead);
+}
+
+#[test]
+fn healed_shortly_before_the_timeout_ends_in_one_job() {
+    in_lab(|lab| healed_after(lab, TIMEOUT * 3 / 4));
+}
+
+#[test]
+fn healed_at_the_timeout_ends_in_one_job() {
+    in_lab(|lab| healed_after(lab, TIMEOUT));
+}
+
+/// The dead hear of their own death, or of the others' deaths, before their own clock has run out.
+#[test]
+fn healed_shortly_after_the_timeout_ends_in_one_job() {
+    in_lab(|lab| healed_after(lab, TIMEOUT * 5 / 4));
+}
+
+#[test]
+fn healed_long_after_the_timeout_ends_in_one_job() {
+    in_lab(|lab| healed_after(lab, TIMEOUT * 3 / 2));
 }

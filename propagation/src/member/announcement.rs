@@ -165,6 +165,7 @@ impl Member {
         let is_new = self.dead.insert(death);
         if is_new {
             self.broadcasts.forget(node);
+            self.trials.forget(node);
             let subject = Subject::Node { node, reason };
             out.push(Action::Deliver(Fact { subject, source, suspector }));
         }

@@ -1,14 +1,6 @@
 //! How deaths are declared and suspicions answered.
 //!
-//! # Why a suspicion is not verified
-//!
-//! The arbiter declares whom a live observer suspects, even if it heard from the suspect a moment ago. A
-//! suspicion that is false with respect to the arbiter means that the link between two live nodes is broken.
-//! Their ranks cannot reach each other either, so the job needs one of the two nodes gone; and if the arbiter
-//! refused, the ring would stay open there, and the suspect's real death later on would go unseen. To wait for
-//! a sign of the suspect's life would delay every true death for the sake of that rare case.
-//! The price: a node that can send but not receive takes its predecessor down before it stops itself
-//! for want of an answer.
+//! A suspicion is tried first (see `trial`); a resignation and the word of the runtime are proof.
 
 use crate::{Action, Death, Message, NodeId, NodeReason, Notice, Subject, Time};
 
@@ -31,12 +23,8 @@ impl Member {
         self.config.arbiter.is_none_or(|arbiter| arbiter == self.config.me)
     }
 
-    pub(super) fn pronounce_silent(&mut self, now: Time, node: NodeId, suspector: NodeId, out: &mut Vec<Action>) {
-        self.pronounce(now, node, NodeReason::Silent, Some(suspector), out);
-    }
-
     /// Declares a death, unless it is known. The suspector gets its copy at once, as the answer it waits for.
-    fn pronounce(
+    pub(super) fn pronounce(
         &mut self,
         now: Time,
         node: NodeId,
@@ -68,7 +56,7 @@ impl Member {
             } else if self.dead.contains(node) {
                 self.answer_with_death(now, from, node, out);
             } else {
-                self.pronounce_silent(now, node, from, out);
+                self.try_suspect(now, node, from, out);
             }
         }
     }

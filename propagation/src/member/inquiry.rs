@@ -2,11 +2,15 @@
 //! declared dead, and to hear that its ranks are ready. Each is asked again until it is answered.
 //!
 //! Every message of the arbiter proves the contact. A member that hears nothing for `confirm` stops: it cannot
-//! tell a dead arbiter from a network that fell apart, and the other side will declare it dead. Halfway there
-//! it broadcasts its doubt, so that the others on its side need not wait for a suspicion of their own.
+//! tell a dead arbiter from a network that fell apart, and the other side will declare it dead. After a sixth of
+//! that time it holds its ranks, for whatever they would finish now they would finish without the others, and
+//! broadcasts its doubt, so that the others on its side need not wait for a suspicion of their own.
 //! They need not all hear it: in ring order the cut-off side consists of runs of neighbours, the first of each
 //! run has its emitter on the other side and so comes to doubt by itself, and the others of the run are linked
 //! to it by the jumps of +-1 of the broadcast graph.
+//!
+//! Only the arbiter's word ends a hold. If the suspicion behind it is settled otherwise, the emitter reports after all,
+//! say, then the member goes on asking the arbiter for a sign of life, and stops if none comes.
 
 use crate::{Action, EndReason, Message, NodeId, StopReason, Subject, Time};
 
@@ -17,12 +21,14 @@ use super::Member;
 pub(super) struct Inquiries {
     /// The emitter is suspected, and the arbiter has not declared it dead yet.
     suspicion: Option<Suspicion>,
-    /// Somebody doubts the contact with the arbiter, so this member checks its own.
-    probe: Option<Repeated>,
+    /// Somebody doubts the contact with the arbiter, or this member did so when it held its ranks: it checks its own.
+    probe: Option<Probe>,
     /// This member asks to be declared dead.
     resignation: Option<Repeated>,
     /// When to say again that the ranks are ready.
     ready_at: Option<Time>,
+    /// The ranks are held.
+    held: bool,
 }
 
 /// A question that is asked at `next` and given up at `until`.
@@ -35,8 +41,21 @@ struct Repeated {
 #[derive(Clone, Copy, Debug)]
 struct Suspicion {
     question: Repeated,
-    /// When to broadcast the doubt; `None` once it has been done.
+    /// When to hold the ranks and to broadcast the doubt; `None` once it has been done, until the arbiter is heard.
     doubt_at: Option<Time>,
+}
+
+/// A doubt without a suspicion of its own, until the arbiter is heard.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    question: Repeated,
+    /// When to hold the ranks; `None` once it has been done.
+    hold_at: Option<Time>,
+}
+
+/// The time without a sign of the arbiter after which a member that asks for one holds its ranks.
+fn certainty(confirm: Time) -> Time {
+    confirm / 6
 }
 
 impl Repeated {
@@ -58,9 +77,8 @@ impl Suspicion {
     /// The arbiter was heard at `now`, or must be given time from then on.
     fn extend(&mut self, now: Time, confirm: Time) {
         self.question.until = now.saturating_add(confirm);
-        if let Some(at) = &mut self.doubt_at {
-            *at = now.saturating_add(confirm / 2);
-        }
+        // The contact may get lost once more, and those who shared the last doubt have done with it, too.
+        self.doubt_at = Some(now.saturating_add(certainty(confirm)));
     }
 }
 
@@ -68,7 +86,7 @@ impl Inquiries {
     pub fn deadline(&self) -> Time {
         let suspicion =
             self.suspicion.map(|suspicion| suspicion.question.deadline().min(suspicion.doubt_at.unwrap_or(Time::MAX)));
-        let probe = self.probe.map(Repeated::deadline);
+        let probe = self.probe.map(|probe| probe.question.deadline().min(probe.hold_at.unwrap_or(Time::MAX)));
         let resignation = self.resignation.map(Repeated::deadline);
         let due = [suspicion, probe, resignation, self.ready_at];
         due.into_iter().flatten().min().unwrap_or(Time::MAX)
@@ -80,7 +98,10 @@ impl Inquiries {
             suspicion.extend(now, confirm);
         }
         if let Some(probe) = &mut self.probe {
-            probe.until = now.saturating_add(confirm / 2);
+            probe.question.until = now.saturating_add(confirm / 2);
+            if let Some(at) = &mut probe.hold_at {
+                *at = now.saturating_add(certainty(confirm));
+            }
         }
         if let Some(resignation) = &mut self.resignation {
             resignation.until = now.saturating_add(confirm);
@@ -90,6 +111,11 @@ impl Inquiries {
     /// There is nobody to ask about any more: the emitter reported, or its death is known.
     pub fn suspicion_refuted(&mut self) {
         self.suspicion = None;
+    }
+
+    /// Whether the emitter is suspected.
+    pub fn suspects(&self) -> bool {
+        self.suspicion.is_some()
     }
 
     /// The arbiter knows that the ranks are ready.
@@ -134,29 +160,29 @@ impl Member {
             return;
         };
         if self.may_declare() {
-            self.pronounce_silent(now, emitter, self.config.me, out);
+            self.try_suspect(now, emitter, self.config.me, out);
             return;
         }
         let confirm = self.config.confirm;
         let question = Repeated { next: now, until: now.saturating_add(confirm) };
-        let doubt_at = Some(now.saturating_add(confirm / 2));
+        let doubt_at = Some(now.saturating_add(certainty(confirm)));
         self.inquiries.suspicion = Some(Suspicion { question, doubt_at });
     }
 
-    /// The arbiter was heard.
-    pub(super) fn on_contact(&mut self, now: Time, out: &mut Vec<Action>) {
+    /// The arbiter was heard. Returns whether that ends a hold: what it said comes first, for it may be the end.
+    pub(super) fn on_contact(&mut self, now: Time, out: &mut Vec<Action>) -> bool {
         self.inquiries.probe = None;
+        let was_held = std::mem::take(&mut self.inquiries.held);
         let Some(suspicion) = &mut self.inquiries.suspicion else {
-            return;
+            return was_held;
         };
         suspicion.extend(now, self.config.confirm);
         if self.links.emitter() == self.config.arbiter {
             // The suspect itself is heard: only its heartbeats go astray.
             self.inquiries.suspicion = None;
-            self.links.trust(now, self.config.timeout);
-            self.links.reconnect(now);
-            self.tick_links(now, out);
+            self.watch_again(now, out);
         }
+        was_held
     }
 
     /// Somebody lost contact with the arbiter. If that was because the network fell apart, this member may be
@@ -167,16 +193,36 @@ impl Member {
         if asks || nobody_to_ask || self.dead.contains(source) {
             return;
         }
-        let until = now.saturating_add(self.config.confirm / 2);
-        self.inquiries.probe = Some(Repeated { next: now, until });
-        self.tick_inquiries(now, out);
+        self.probe_arbiter(now, out);
+    }
+
+    fn probe_arbiter(&mut self, now: Time, out: &mut Vec<Action>) {
+        let confirm = self.config.confirm;
+        let question =
+            Repeated { next: now.saturating_add(self.config.resend), until: now.saturating_add(confirm / 2) };
+        self.inquiries.probe = Some(Probe { question, hold_at: Some(now.saturating_add(certainty(confirm))) });
+        self.send_to_arbiter(Message::Probe, out);
+    }
+
+    /// The suspicion that led to the hold is settled, but not by the arbiter: only its word ends the hold.
+    pub(super) fn settle_hold(&mut self, now: Time, out: &mut Vec<Action>) {
+        let asks = self.inquiries.suspicion.is_some() || self.inquiries.probe.is_some();
+        if self.inquiries.held && !asks {
+            self.probe_arbiter(now, out);
+        }
+    }
+
+    fn hold(&mut self, out: &mut Vec<Action>) {
+        if !std::mem::replace(&mut self.inquiries.held, true) {
+            out.push(Action::Hold);
+        }
     }
 
     pub(super) fn tick_inquiries(&mut self, now: Time, out: &mut Vec<Action>) {
         let resend = self.config.resend;
         let given_up = [
             self.inquiries.suspicion.map(|suspicion| suspicion.question.until),
-            self.inquiries.probe.map(|probe| probe.until),
+            self.inquiries.probe.map(|probe| probe.question.until),
             self.inquiries.resignation.map(|resignation| resignation.until),
         ];
         if given_up.into_iter().flatten().any(|until| now >= until) {
@@ -190,11 +236,18 @@ impl Member {
                 self.ask_about_emitter(out);
             }
             if doubts {
+                self.hold(out);
                 self.broadcast(now, Subject::Doubt, out);
             }
         }
-        if self.inquiries.probe.as_mut().is_some_and(|probe| probe.due(now, resend)) {
-            self.send_to_arbiter(Message::Probe, out);
+        if let Some(probe) = &mut self.inquiries.probe {
+            let asks = probe.question.due(now, resend);
+            if probe.hold_at.take_if(|at| now >= *at).is_some() {
+                self.hold(out);
+            }
+            if asks {
+                self.send_to_arbiter(Message::Probe, out);
+            }
         }
         if self.inquiries.resignation.as_mut().is_some_and(|question| question.due(now, resend)) {
             let message = Message::Suspect { node: self.config.me };

@@ -105,13 +105,21 @@ impl Member {
 
     /// T2: the emitter is alive. Heartbeats of others are strays: of a node that has not learned yet of a
     /// death between itself and this one, or no longer knows of one.
-    pub(super) fn on_heartbeat(&mut self, now: Time, from: NodeId) {
+    pub(super) fn on_heartbeat(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
         if self.links.emitter == Some(from) {
             self.links.last_heartbeat = Some(now);
             self.links.next_new_observer = None;
             self.links.trust(now, self.config.timeout);
             self.inquiries.suspicion_refuted();
+            self.settle_hold(now, out);
         }
+    }
+
+    /// The emitter is alive although it was suspected: it gets another timeout, and is told whom to report to.
+    pub(super) fn watch_again(&mut self, now: Time, out: &mut Vec<Action>) {
+        self.links.trust(now, self.config.timeout);
+        self.links.reconnect(now);
+        self.tick_links(now, out);
     }
 
     /// T4: `from` has found everybody between us dead.
@@ -139,6 +147,7 @@ impl Member {
             self.links.emitter = predecessor(universe, me, is_dead);
             self.links.last_heartbeat = None;
             self.inquiries.suspicion_refuted();
+            self.settle_hold(now, out);
             // Twice the timeout: the new emitter must hear of its new observer first (T3).
             self.links.trust(now, self.config.timeout.saturating_mul(2));
             self.links.reconnect(now);

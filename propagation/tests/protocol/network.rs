@@ -46,6 +46,7 @@ pub struct Node {
     pub alive: bool,
     pub facts: Vec<Fact>,
     pub stop: Option<(Time, StopReason)>,
+    pub held: bool,
     paused_until: Time,
     inbox: Vec<Vec<u8>>,
     sealer: Sealer,
@@ -61,6 +62,7 @@ impl Node {
             alive: true,
             facts: vec![],
             stop: None,
+            held: false,
             paused_until: Time::ZERO,
             inbox: vec![],
         }
@@ -216,6 +218,14 @@ impl Network {
                 Action::Stop(reason) => {
                     let stop = self.nodes[me as usize].stop.replace((self.now, reason));
                     assert_eq!(stop, None, "node {me} stops twice");
+                }
+                Action::Hold => {
+                    let held = std::mem::replace(&mut self.nodes[me as usize].held, true);
+                    assert!(!held, "node {me} holds twice");
+                }
+                Action::Release => {
+                    let held = std::mem::replace(&mut self.nodes[me as usize].held, false);
+                    assert!(held, "node {me} releases what it does not hold");
                 }
                 Action::NodeReady(_) => {}
             }

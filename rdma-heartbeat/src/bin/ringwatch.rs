@@ -98,10 +98,26 @@ fn write_report(text: &mut String, report: &Report) -> fmt::Result {
         Some(node) => writeln!(text, "  is watched by node {node}")?,
         None => writeln!(text, "  is watched by nobody")?,
     }
+    writeln!(text, "  ring: {}", ring(report))?;
     writeln!(text, "  {}", list("", &report.counters))?;
     writeln!(text, "  {}", list("refused datagrams: ", &report.rejected))?;
     write_ranks(text, report)?;
     write_dead(text, report)
+}
+
+/// The living nodes in the order in which each is observed by the next, as this node sees it.
+fn ring(report: &Report) -> String {
+    const SHOWN: usize = 24;
+    let dead: Vec<_> = report.dead.iter().filter(|dead| dead.rank.is_none()).filter_map(|dead| dead.node).collect();
+    let living: Vec<_> =
+        (0..report.universe).filter(|node| !dead.contains(node)).map(|node| node.to_string()).collect();
+    match living.as_slice() {
+        [] | [_] => "this node alone".into(),
+        few if few.len() <= SHOWN => format!("{} > {}, each watched by the next", few.join(" > "), few[0]),
+        many => {
+            format!("{} > ... > {}, {} nodes, each watched by the next", many[..SHOWN].join(" > "), many[0], many.len())
+        }
+    }
 }
 
 fn write_ranks(text: &mut String, report: &Report) -> fmt::Result {

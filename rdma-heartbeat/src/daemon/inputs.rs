@@ -9,6 +9,7 @@ use crate::launch::ToDaemon;
 use crate::poller::Token;
 use crate::rendezvous::{Step, roster_messages};
 use crate::runtime::Loss;
+use crate::segment::FLAG_HELD;
 use crate::watch::Sighting;
 
 /// Most datagrams in one turn of the loop: a flood must not keep it from its own heartbeats.
@@ -117,12 +118,17 @@ impl Daemon {
     pub(super) fn saw(&mut self, sighting: Sighting, now: Time) {
         match sighting {
             Sighting::Dead(rank, reason) => self.rank_is_dead(rank, reason, now),
+            Sighting::Stuck(slot) => self.watch.end(slot),
             Sighting::Pinned(slot) => {
                 let Some(descriptor) = self.watch.descriptor(slot) else { return };
                 if let Err(error) = self.poller.add(descriptor, Token::Rank(slot)) {
                     error!(slot, %error, "the end of a rank will not be seen");
                 }
                 let rank = self.segment.rank(slot);
+                if self.segment.flags() & FLAG_HELD != 0 {
+                    // An earlier incarnation died while it held the ranks.
+                    self.watch.go_on(slot);
+                }
                 // It was declared before it registered, or it comes when all is over.
                 if self.job.is_dead(rank) || self.ending.as_ref().is_some_and(|ending| ending.fences) {
                     self.watch.fence(rank, &self.segment);

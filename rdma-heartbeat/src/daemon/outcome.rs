@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use propagation::{Action, EndReason, Fact, NodeReason, RankReason, StopReason, Subject, Time};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::{Daemon, Ending};
 use crate::launch::{End, FromDaemon};
 use crate::logging;
-use crate::segment::Entry;
+use crate::segment::{Entry, FLAG_HELD};
 
 /// How long the plugin may take to end its runtime daemon in order, before that is killed.
 const ORDERLY: Duration = Duration::from_millis(50);
@@ -28,6 +28,16 @@ impl Daemon {
                     }
                     Action::Deliver(fact) => self.deliver(&fact, now),
                     Action::Stop(reason) => self.stop(reason, now),
+                    Action::Hold => {
+                        warn!("no contact with the node of mpirun; the ranks of this node wait");
+                        self.segment.set_flags(FLAG_HELD);
+                        self.watch.hold();
+                    }
+                    Action::Release => {
+                        info!("contact again; the ranks of this node go on");
+                        self.segment.clear_flags(FLAG_HELD);
+                        self.watch.release();
+                    }
                     Action::NodeReady(node) => {
                         self.job.node_ready(node);
                     }
@@ -114,6 +124,7 @@ impl Daemon {
 
     /// Ends this daemon without ending anything else.
     pub(super) fn leave(&mut self, now: Time) {
+        self.watch.release();
         self.ending.get_or_insert(Ending {
             exit_by: now + self.startup.launch.parameters.timeout * 2,
             kill_runtime_at: None,

@@ -1,0 +1,120 @@
+//! A fault-tolerant job that cannot go on ends with a status other than zero and one sentence that says why.
+
+use system_tests::{Job, Lab, Running, SLACK, STOP_TIMEOUT, TIMEOUT, in_lab, process};
+
+/// All ranks of the job die at once.
+#[test]
+fn every_rank_dies() {
+    in_lab(|lab| {
+        let everybody: Vec<u32> = (0..8).collect();
+        let mut job = Job::new().blocked_in("allreduce", &everybody).arguments(&["--die", "kill"]).start(lab);
+        job.wait_until_blocked();
+        job.go();
+        job.finish().gave_up(&["every rank", "dead"]);
+    });
+}
+
+/// The nodes with all the ranks are cut off: nothing is left on prterun's side.
+#[test]
+fn the_side_of_prterun_has_no_rank_left() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("mixed", &[]).arguments(&["--hold"]).start(lab);
+        job.wait_until_blocked();
+        let pids: Vec<i32> = job.ranks().into_iter().map(|rank| job.pid(rank)).collect();
+        ["h2", "h3", "h4"].iter().for_each(|host| job.loses(host));
+        for rank in [0, 1] {
+            let _ = job.signal_rank(rank, libc::SIGKILL);
+        }
+        let _ = job.split(&["h2", "h3", "h4"], true);
+        job.wait_until_gone("ranks", &pids, TIMEOUT * 2 + SLACK);
+        job.finish().gave_up(&["every rank", "dead"]);
+    });
+}
+
+/// Something that would need fencing happens, and the user has switched fencing off.
+fn without_fencing(lab: &Lab, words: &[&str], strike: impl FnOnce(&mut Running<'_>)) {
+    let mut job = Job::new().parameter("fence", "false").blocked_in("mixed", &[4, 5]).arguments(&["--hold"]).start(lab);
+    job.wait_until_blocked();
+    strike(&mut job);
+    let outcome = job.finish();
+    outcome.require(outcome.diaries.all("done").next().is_none(), "no rank goes on");
+    // Nobody may kill what has lost its runtime daemon: that is what switching fencing off means.
+    for orphan in process::on_hosts().iter().filter(|one| one.name == "survivor" && one.parent == 1) {
+        outcome.require(orphan.host == "h3", "only ranks of the lost node are left to themselves");
+        process::signal(orphan.pid, libc::SIGKILL);
+    }
+    outcome.gave_up(&[&["fencing"], words].concat());
+}
+
+#[test]
+fn a_rank_is_stopped_and_fencing_is_off() {
+    in_lab(|lab| {
+        without_fencing(lab, &["rank 5", "stopped"], |job| {
+            let _ = job.signal_rank(5, libc::SIGSTOP);
+        });
+    });
+}
+
+#[test]
+fn a_prted_is_killed_and_fencing_is_off() {
+    in_lab(|lab| {
+        without_fencing(lab, &["node 2"], |job| {
+            job.loses("h3");
+            process::signal(job.runtime("h3"), libc::SIGKILL);
+        });
+    });
+}
+
+#[test]
+fn a_node_is_killed_and_fencing_is_off() {
+    in_lab(|lab| {
+        without_fencing(lab, &["node 2"], |job| {
+            let _ = job.kill_host("h3");
+        });
+    });
+}
+
+/// A rank that is dead for certain needs no fencing.
+#[test]
+fn a_rank_is_killed_and_fencing_is_off_is_no_reason_to_end() {
+    in_lab(|lab| {
+        let mut job = Job::new().parameter("fence", "false").blocked_in("mixed", &[5]).start(lab);
+        job.wait_until_blocked();
+        let _ = job.signal_rank(5, libc::SIGKILL);
+        job.finish().recovered(&[5]);
+    });
+}
+
+/// A node is lost in a fault-tolerant job without ringwatch: stock ends it with status 0, which is a defect.
+#[test]
+fn a_node_is_killed_and_ringwatch_is_off() {
+    in_lab(|lab| {
+        let mut job =
+            Job::new().parameter("enable", "false").blocked_in("mixed", &[4, 5]).arguments(&["--hold"]).start(lab);
+        job.wait_until_blocked();
+        if job.processes().iter().any(|process| process.name == "ringwatchd") {
+            job.fail("a job that switches ringwatch off has no ringwatchd");
+        }
+        let _ = job.kill_host("h3");
+        job.finish().gave_up(&["enable"]);
+    });
+}
+
+/// The last rank of prterun's side dies together with a node, while a rank is stopped: everything at once.
+#[test]
+fn all_kinds_of_failures_leave_nobody() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("allreduce", &[]).start(lab);
+        job.wait_until_blocked();
+        let _ = job.kill_host("h4");
+        job.cut("h3");
+        job.loses("h2");
+        process::signal(job.runtime("h2"), libc::SIGKILL);
+        let _ = job.signal_rank(0, libc::SIGKILL);
+        let at = job.signal_rank(1, libc::SIGSTOP);
+        let outcome = job.finish();
+        let took = outcome.ended_at.saturating_sub(at);
+        outcome.require(took < STOP_TIMEOUT + TIMEOUT * 2 + SLACK * 2, &format!("it ends in time, not after {took:?}"));
+        outcome.gave_up(&["every rank", "dead"]);
+    });
+}

@@ -1,0 +1,175 @@
+//! A job that did not ask for fault tolerance runs exactly as with stock Open MPI: no process, no thread, no variable, no
+//! changed parameter, the same output and the same status.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use system_tests::lab::run;
+use system_tests::process::{environment, threads};
+use system_tests::{Job, Lab, in_lab};
+
+/// Takes ringwatch off the system and puts it back.
+struct Uninstalled {
+    files: PathBuf,
+}
+
+impl Uninstalled {
+    fn new(lab: &Lab) -> Self {
+        let files = lab.folder();
+        let folder = |program: &str| {
+            let text = run(program, &["--path", "pkglibdir"]);
+            PathBuf::from(text.lines().next().unwrap_or_default().trim().rsplit(' ').next().unwrap_or_default())
+        };
+        let programs = PathBuf::from("/usr/bin");
+        for (from, name, as_built) in [
+            (folder("pmix_info"), "pmix_mca_psensor_ringwatch.so", "libringwatch_pmix.so"),
+            (folder("ompi_info"), "mca_hook_ringwatch.so", "libringwatch_mpi.so"),
+            (programs.clone(), "ringwatchd", "ringwatchd"),
+            (programs, "ringwatch", "ringwatch"),
+        ] {
+            let path = from.join(name);
+            fs::copy(&path, files.join(as_built)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+        run(&script("uninstall"), &[]);
+        assert!(!Path::new("/usr/bin/ringwatchd").exists(), "scripts/uninstall removes ringwatchd");
+        let left = run("find", &["/usr", "-name", "*ringwatch*"]);
+        assert!(left.trim().is_empty(), "scripts/uninstall leaves nothing, not {left}");
+        Self { files }
+    }
+}
+
+impl Drop for Uninstalled {
+    fn drop(&mut self) {
+        run(&script("install"), &["--from", &self.files.display().to_string()]);
+    }
+}
+
+fn script(name: &str) -> String {
+    format!("{}/../scripts/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A text without the numbers that differ from one run to the next.
+fn without_numbers(text: &str) -> String {
+    let mut result = String::new();
+    for part in text.split(|c: char| c.is_ascii_digit()) {
+        if !(part.is_empty() && result.ends_with('#')) {
+            result += part;
+            result.push('#');
+        }
+    }
+    result
+}
+
+/// What can be seen of a job without fault tolerance.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    /// Names of processes by host, with their threads.
+    processes: Vec<(String, String, usize)>,
+    /// Variables of the ranks by rank.
+    variables: Vec<BTreeMap<String, String>>,
+    /// Output, errors and status of jobs.
+    ends: Vec<(Vec<String>, Vec<String>, i32)>,
+}
+
+fn look(lab: &Lab) -> Seen {
+    let mut job = Job::new().without_fault_tolerance().arguments(&["--op", "allreduce", "--hold"]).start(lab);
+    job.wait_until_blocked();
+    let mut processes: Vec<_> =
+        job.processes().into_iter().map(|one| (one.host.clone(), one.name.clone(), threads(one.pid))).collect();
+    processes.sort();
+    let variables = job
+        .ranks()
+        .into_iter()
+        .map(|rank| {
+            let all = environment(job.pid(rank)).into_iter();
+            all.map(|(name, value)| (name, without_numbers(&value))).collect()
+        })
+        .collect();
+    job.end();
+    let outcome = job.finish();
+    outcome.finished_without(&[]);
+    let mut ends = Vec::new();
+    for script in
+        ["echo hello from $PMIX_RANK", "echo error of $PMIX_RANK >&2; exit 3", "exit $PMIX_RANK", "kill -9 $$"]
+    {
+        let outcome = Job::new().without_fault_tolerance().program(&["sh", "-c", script]).run(lab);
+        let lines = |text: &str| {
+            let mut lines: Vec<String> = text.lines().map(without_numbers).collect();
+            lines.sort();
+            lines.dedup();
+            lines
+        };
+        ends.push((lines(&outcome.stdout), lines(&outcome.stderr), outcome.status));
+    }
+    Seen { processes, variables, ends }
+}
+
+#[test]
+fn a_job_without_fault_tolerance_is_as_with_stock() {
+    in_lab(|lab| {
+        let with = look(lab);
+        let stock = {
+            let _uninstalled = Uninstalled::new(lab);
+            look(lab)
+        };
+        assert_eq!(with.processes, stock.processes, "the same processes with as many threads");
+        for (rank, (with, stock)) in with.variables.iter().zip(&stock.variables).enumerate() {
+            assert_eq!(with, stock, "the same environment in rank {rank}");
+            let own = |name: &String| name.to_lowercase().contains("ringwatch") && std::env::var(name).is_err();
+            assert!(!with.keys().any(own), "no variable of ringwatch in rank {rank}: {with:?}");
+        }
+        // Which of several failing ranks is named first is a matter of chance.
+        for (with, stock) in with.ends.iter().zip(&stock.ends) {
+            assert_eq!(with.0, stock.0, "the same output");
+            assert_eq!(with.1, stock.1, "the same messages");
+            assert_eq!(with.2 == 0, stock.2 == 0, "the same status: {} and {}", with.2, stock.2);
+        }
+    });
+}
+
+/// Parameters of ringwatch in a file for all users must not disturb who does not use it.
+#[test]
+fn parameters_are_ignored_without_fault_tolerance() {
+    in_lab(|lab| {
+        let job = Job::new().without_fault_tolerance().environment("PMIX_MCA_psensor_ringwatch_period", "nonsense");
+        let outcome = job.arguments(&["--op", "none"]).run(lab);
+        outcome.finished_without(&[]);
+        outcome.require(outcome.stderr.is_empty(), "mpirun says nothing");
+    });
+}
+
+/// Stock's ranks die with their job: the first failure ends it, and the status says so.
+#[test]
+fn a_failure_without_fault_tolerance_ends_the_job_as_ever() {
+    in_lab(|lab| {
+        let mut job = Job::new().without_fault_tolerance().arguments(&["--op", "allreduce", "--hold"]).start(lab);
+        job.wait_until_blocked();
+        let _ = job.signal_rank(5, libc::SIGKILL);
+        let outcome = job.finish();
+        outcome.require(outcome.status != 0, "mpirun's status is not 0");
+        outcome.require(outcome.sentences().is_empty(), "ringwatch says nothing");
+        outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
+        outcome.left_nothing();
+    });
+}
+
+/// Switched off, ringwatch starts nothing for a fault-tolerant job, either.
+#[test]
+fn switched_off_there_is_no_daemon() {
+    in_lab(|lab| {
+        let job = Job::new().parameter("enable", "false").arguments(&["--op", "allreduce", "--hold"]);
+        let mut job = job.start(lab);
+        job.wait_until_blocked();
+        if job.processes().iter().any(|one| one.name == "ringwatchd") {
+            job.fail("there is no ringwatchd");
+        }
+        let variables = environment(job.pid(3));
+        if variables.keys().any(|name| name.starts_with("RINGWATCH")) {
+            job.fail(&format!("the ranks have no variable of ringwatch: {variables:?}"));
+        }
+        job.end();
+        let outcome = job.finish();
+        outcome.require(outcome.diaries.all("done").count() == 8, "every rank comes to its end");
+    });
+}

@@ -1,0 +1,290 @@
+//! A rank or a node fails during `MPI_Init` or `MPI_Finalize`: the job ends or recovers, and never hangs.
+
+use std::time::Duration;
+
+use system_tests::{Job, Lab, Outcome, SLACK, in_lab, process};
+
+const VICTIM: u32 = 5;
+
+/// The job either went on without the dead or ended with a status and a sentence that say so.
+fn ended_or_recovered(outcome: &Outcome, dead: &[u32]) {
+    if outcome.status == 0 {
+        outcome.finished_without(dead);
+    } else {
+        let finished = outcome.diaries.all("finalized").next().is_some();
+        outcome.require(!finished, "mpirun's status is 0 if ranks come to their end");
+        outcome.gave_up(&[]);
+    }
+}
+
+fn dies_in_init(lab: &Lab, rank: u32, place: &str, how: &str) -> Outcome {
+    let fault = format!("{rank}:{place}:{how}");
+    // Not blocked in anything: a fault during MPI_Init may leave nobody to be told.
+    let outcome = Job::new().arguments(&["--op", "none", "--init-fault", &fault]).run(lab);
+    outcome.require(outcome.diaries.has(rank, "dies"), "the victim comes to die");
+    outcome
+}
+
+#[test]
+fn killed_before_init() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "before", "kill"), &[VICTIM]));
+}
+
+#[test]
+fn exits_with_status_0_before_init() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "before", "exit0"), &[VICTIM]));
+}
+
+#[test]
+fn exits_with_status_3_before_init() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "before", "exit3"), &[VICTIM]));
+}
+
+#[test]
+fn killed_before_init_on_the_host_of_prterun() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, 0, "before", "kill"), &[0]));
+}
+
+#[test]
+fn killed_inside_init() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "during", "kill"), &[VICTIM]));
+}
+
+#[test]
+fn crashes_inside_init() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "during", "segv"), &[VICTIM]));
+}
+
+#[test]
+fn exits_inside_init() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "during", "quit0"), &[VICTIM]));
+}
+
+#[test]
+fn killed_inside_init_on_the_host_of_prterun() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, 0, "during", "kill"), &[0]));
+}
+
+#[test]
+fn stopped_inside_init() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "during", "stop"), &[VICTIM]));
+}
+
+#[test]
+fn killed_right_after_init() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "after", "kill"), &[VICTIM]));
+}
+
+#[test]
+fn exits_right_after_init() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "after", "exit0"), &[VICTIM]));
+}
+
+#[test]
+fn killed_inside_init_with_the_default_times() {
+    in_lab(|lab| {
+        let fault = format!("{VICTIM}:during:kill");
+        let job = Job::new().with_default_times().arguments(&["--op", "none", "--init-fault", &fault]);
+        ended_or_recovered(&job.run(lab), &[VICTIM]);
+    });
+}
+
+/// Something happens to a node while rank 5 keeps all others inside `MPI_Init`.
+fn node_fails_in_init(lab: &Lab, strike: impl FnOnce(&mut system_tests::Running<'_>)) -> Outcome {
+    let mut job = Job::new().arguments(&["--op", "none", "--init-fault", "5:late:none"]).start(lab);
+    job.wait_for("enters-init", &job.others(&[VICTIM]));
+    strike(&mut job);
+    job.finish()
+}
+
+#[test]
+fn node_killed_inside_init() {
+    in_lab(|lab| {
+        let outcome = node_fails_in_init(lab, |job| {
+            job.kill_host("h4");
+        });
+        ended_or_recovered(&outcome, &[6, 7]);
+    });
+}
+
+#[test]
+fn link_cut_inside_init() {
+    in_lab(|lab| {
+        let outcome = node_fails_in_init(lab, |job| {
+            job.cut("h4");
+        });
+        ended_or_recovered(&outcome, &[6, 7]);
+    });
+}
+
+#[test]
+fn prted_killed_inside_init() {
+    in_lab(|lab| {
+        let outcome = node_fails_in_init(lab, |job| {
+            job.loses("h2");
+            process::signal(job.runtime("h2"), libc::SIGKILL);
+        });
+        ended_or_recovered(&outcome, &[2, 3]);
+    });
+}
+
+#[test]
+fn ringwatchd_killed_inside_init_is_started_again() {
+    in_lab(|lab| {
+        let outcome = node_fails_in_init(lab, |job| {
+            for host in ["h1", "h3"] {
+                process::signal(job.watcher(host).pid, libc::SIGKILL);
+            }
+        });
+        outcome.finished_without(&[]);
+    });
+}
+
+/// A node is gone before any of its ranks has started.
+#[test]
+fn node_killed_while_the_job_is_launched() {
+    in_lab(|lab| {
+        let mut job = Job::new().arguments(&["--op", "none"]).start(lab);
+        let there = system_tests::clock::wait_until(Duration::from_secs(10), || !job.named("h3", "prted").is_empty());
+        if !there {
+            job.fail("h3 gets its prted");
+        }
+        let _ = job.kill_host("h3");
+        let outcome = job.finish();
+        outcome.require(outcome.status != 0 || outcome.diaries.has(0, "finalized"), "the status tells the truth");
+        outcome.left_nothing();
+    });
+}
+
+fn dies_in_finalize(lab: &Lab, rank: u32, place: &str, how: &str) -> Outcome {
+    let fault = format!("{rank}:{place}:{how}");
+    let outcome = Job::new().arguments(&["--op", "none", "--finalize-fault", &fault]).run(lab);
+    outcome.require(outcome.diaries.has(rank, "dies"), "the victim comes to die");
+    outcome
+}
+
+/// All survivors came to their end and mpirun says so; what the victim printed before does not matter.
+fn survivors_finalized(outcome: &Outcome, victim: u32) {
+    for rank in outcome.survivors(&[victim]) {
+        outcome.finalized(rank);
+        let line = format!("survivor {rank} has finalized");
+        outcome.require(outcome.stdout.lines().any(|known| known == line), &format!("the output has '{line}'"));
+    }
+    outcome.require(outcome.status == 0, "mpirun's exit status is 0");
+    outcome.no_lies().left_nothing();
+}
+
+#[test]
+fn killed_at_the_entry_of_finalize() {
+    in_lab(|lab| survivors_finalized(&dies_in_finalize(lab, VICTIM, "entry", "kill"), VICTIM));
+}
+
+#[test]
+fn exits_at_the_entry_of_finalize() {
+    in_lab(|lab| survivors_finalized(&dies_in_finalize(lab, VICTIM, "entry", "quit0"), VICTIM));
+}
+
+#[test]
+fn crashes_at_the_entry_of_finalize_on_the_host_of_prterun() {
+    in_lab(|lab| survivors_finalized(&dies_in_finalize(lab, 0, "entry", "segv"), 0));
+}
+
+#[test]
+fn killed_inside_finalize() {
+    in_lab(|lab| survivors_finalized(&dies_in_finalize(lab, VICTIM, "during", "kill"), VICTIM));
+}
+
+#[test]
+fn killed_inside_finalize_on_the_host_of_prterun() {
+    in_lab(|lab| survivors_finalized(&dies_in_finalize(lab, 1, "during", "kill"), 1));
+}
+
+#[test]
+fn stopped_inside_finalize() {
+    in_lab(|lab| survivors_finalized(&dies_in_finalize(lab, VICTIM, "during", "stop"), VICTIM));
+}
+
+#[test]
+fn killed_after_finalize() {
+    in_lab(|lab| survivors_finalized(&dies_in_finalize(lab, VICTIM, "after", "kill"), VICTIM));
+}
+
+/// Stopped after it has finalised: no rank of the job any more, but mpirun must not wait for it for ever.
+#[test]
+fn stopped_after_finalize() {
+    in_lab(|lab| survivors_finalized(&dies_in_finalize(lab, VICTIM, "after", "stop"), VICTIM));
+}
+
+/// Something happens to a node while rank 5 keeps all others inside `MPI_Finalize`.
+fn node_fails_in_finalize(lab: &Lab, victims: &[u32], strike: impl FnOnce(&mut system_tests::Running<'_>)) {
+    let mut job = Job::new().arguments(&["--op", "none", "--finalize-fault", "5:late:none"]).start(lab);
+    job.wait_for("enters-finalize", &job.others(&[VICTIM]));
+    strike(&mut job);
+    let outcome = job.finish();
+    for rank in outcome.survivors(victims) {
+        outcome.finalized(rank);
+    }
+    outcome.require(outcome.status == 0, "mpirun's exit status is 0");
+    outcome.no_lies().left_nothing();
+}
+
+#[test]
+fn node_killed_inside_finalize() {
+    in_lab(|lab| {
+        node_fails_in_finalize(lab, &[6, 7], |job| {
+            job.kill_host("h4");
+        });
+    });
+}
+
+#[test]
+fn link_cut_inside_finalize() {
+    in_lab(|lab| {
+        node_fails_in_finalize(lab, &[6, 7], |job| {
+            job.cut("h4");
+        });
+    });
+}
+
+/// A rank that has not entered `MPI_Finalize` yet dies while all others wait in it.
+#[test]
+fn killed_while_all_others_are_inside_finalize() {
+    in_lab(|lab| {
+        node_fails_in_finalize(lab, &[VICTIM], |job| {
+            let _ = job.signal_rank(VICTIM, libc::SIGKILL);
+        });
+    });
+}
+
+/// One that waits in `MPI_Finalize` dies, and a late one finds it dead.
+#[test]
+fn one_of_those_inside_finalize_is_killed() {
+    in_lab(|lab| {
+        node_fails_in_finalize(lab, &[2], |job| {
+            let _ = job.signal_rank(2, libc::SIGKILL);
+        });
+    });
+}
+
+#[test]
+fn prted_killed_inside_finalize() {
+    in_lab(|lab| {
+        node_fails_in_finalize(lab, &[2, 3], |job| {
+            job.loses("h2");
+            process::signal(job.runtime("h2"), libc::SIGKILL);
+        });
+    });
+}
+
+#[test]
+fn prterun_killed_inside_finalize() {
+    in_lab(|lab| {
+        let mut job = Job::new().arguments(&["--op", "none", "--finalize-fault", "5:late:none"]).start(lab);
+        job.wait_for("enters-finalize", &job.others(&[VICTIM]));
+        ["h1", "h2", "h3", "h4"].iter().for_each(|host| job.loses(host));
+        let ranks: Vec<i32> = job.ranks().into_iter().map(|rank| job.pid(rank)).collect();
+        process::signal(job.launcher(), libc::SIGKILL);
+        job.wait_until_gone("ranks", &ranks, job.job.timeout() * 2 + SLACK);
+        job.finish().left_nothing();
+    });
+}

@@ -1,0 +1,402 @@
+//! Parameters are MCA parameters: listed by `pmix_info`, settable by environment, parameter file and command line for
+//! all nodes; a value out of range stops the launch.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use system_tests::clock::wait_until;
+use system_tests::lab::run;
+use system_tests::process::{frames_sent, lives};
+use system_tests::{Job, Lab, Running, in_lab};
+
+/// All parameters, with their defaults as `pmix_info` shows them.
+const DEFAULTS: [(&str, &str); 9] = [
+    ("enable", "true"),
+    ("period", "100ms"),
+    ("timeout", "10"),
+    ("stop_timeout", "2s"),
+    ("fence", "true"),
+    ("if_include", ""),
+    ("port_range", "0"),
+    ("log_level", "warn"),
+    ("log", "stderr"),
+];
+
+fn number(host: &str, name: &str) -> u64 {
+    let text = run("rw-on", &[host, "ringwatch", "status", "--json"]);
+    let reports: Value = serde_json::from_str(&text).expect("the status is JSON");
+    reports[0][name].as_u64().unwrap_or_else(|| panic!("{name} is a number in {text}"))
+}
+
+/// A job that goes on until it is told to end, with no parameter on its command line.
+fn plain() -> Job {
+    Job::new().with_default_times().arguments(&["--op", "allreduce", "--hold"])
+}
+
+fn started(lab: &Lab, job: Job) -> Running<'_> {
+    let mut job = job.start(lab);
+    job.wait_until_blocked();
+    job
+}
+
+/// The times in microseconds that every node has, and then the end of the job.
+fn times_everywhere(mut job: Running<'_>, period: u64, timeout: u64) {
+    for host in ["h1", "h2", "h3", "h4"] {
+        let found = (number(host, "period_us"), number(host, "timeout_us"));
+        if found != (period, timeout) {
+            job.fail(&format!("period and timeout on {host} are {period} and {timeout} us, not {found:?}"));
+        }
+    }
+    assert!(job.runs());
+    job.end();
+    job.finish().finished_without(&[]);
+}
+
+/// A parameter file, put back as it was at the end.
+struct ParameterFile {
+    path: PathBuf,
+    before: Option<String>,
+}
+
+impl ParameterFile {
+    fn with(path: PathBuf, lines: &str) -> Self {
+        let before = fs::read_to_string(&path).ok();
+        fs::create_dir_all(path.parent().expect("a file has a folder")).expect("the folder can be made");
+        fs::write(&path, before.clone().unwrap_or_default() + "\n" + lines).expect("the file can be written");
+        Self { path, before }
+    }
+
+    fn of_the_user(lines: &str) -> Self {
+        Self::with(PathBuf::from("/root/.pmix/mca-params.conf"), lines)
+    }
+
+    fn of_the_system(lines: &str) -> Self {
+        let text = run("pmix_info", &["--path", "sysconfdir"]);
+        let folder = text.trim().rsplit(' ').next().expect("pmix_info prints a folder").to_owned();
+        Self::with(PathBuf::from(folder).join("pmix-mca-params.conf"), lines)
+    }
+}
+
+impl Drop for ParameterFile {
+    fn drop(&mut self) {
+        let _ = match &self.before {
+            Some(text) => fs::write(&self.path, text),
+            None => fs::remove_file(&self.path),
+        };
+    }
+}
+
+#[test]
+fn pmix_info_lists_every_parameter() {
+    let text = run("pmix_info", &["--parsable", "--param", "psensor", "ringwatch"]);
+    for (name, default) in DEFAULTS {
+        let full = format!("psensor_ringwatch_{name}");
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains(&format!("{full}:"))).collect();
+        assert!(
+            lines.iter().any(|line| line.ends_with(&format!(":value:{default}"))),
+            "{full} is '{default}' in\n{text}"
+        );
+        let help = lines.iter().find_map(|line| line.split_once(":help:")).map_or("", |(_, help)| help);
+        assert!(help.len() > 20, "{full} has a help text in\n{text}");
+    }
+}
+
+#[test]
+fn the_defaults_are_those_of_the_manual() {
+    in_lab(|lab| times_everywhere(started(lab, plain()), 100_000, 1_000_000));
+}
+
+#[test]
+fn set_on_the_command_line() {
+    in_lab(|lab| {
+        let job = plain().parameter("period", "30ms").parameter("timeout", "20");
+        times_everywhere(started(lab, job), 30_000, 600_000);
+    });
+}
+
+#[test]
+fn set_in_the_environment() {
+    in_lab(|lab| {
+        let job = plain()
+            .environment("PMIX_MCA_psensor_ringwatch_period", "0.04s")
+            .environment("PMIX_MCA_psensor_ringwatch_timeout", "500000us");
+        times_everywhere(started(lab, job), 40_000, 500_000);
+    });
+}
+
+#[test]
+fn set_in_the_parameter_file_of_the_user() {
+    in_lab(|lab| {
+        let _file = ParameterFile::of_the_user("psensor_ringwatch_period = 50ms\n");
+        times_everywhere(started(lab, plain()), 50_000, 500_000);
+    });
+}
+
+#[test]
+fn set_in_the_parameter_file_of_the_system() {
+    in_lab(|lab| {
+        let _file = ParameterFile::of_the_system("psensor_ringwatch_timeout = 2s\n");
+        times_everywhere(started(lab, plain()), 100_000, 2_000_000);
+    });
+}
+
+#[test]
+fn the_command_line_goes_before_the_environment_and_that_before_the_file() {
+    in_lab(|lab| {
+        let _file = ParameterFile::of_the_user("psensor_ringwatch_period = 50ms\npsensor_ringwatch_timeout = 700ms\n");
+        let job = plain()
+            .environment("PMIX_MCA_psensor_ringwatch_period", "40ms")
+            .environment("PMIX_MCA_psensor_ringwatch_timeout", "600ms")
+            .parameter("period", "30ms");
+        times_everywhere(started(lab, job), 30_000, 600_000);
+    });
+}
+
+/// A launch that is refused: one sentence with parameter, value and range, a status, and no rank.
+fn is_refused(lab: &Lab, job: Job, words: &[&str]) {
+    let outcome = job.arguments(&["--op", "none"]).run(lab);
+    outcome.require(outcome.diaries.0.is_empty(), "no rank is started");
+    outcome.gave_up(words);
+}
+
+#[test]
+fn values_out_of_range_stop_the_launch() {
+    in_lab(|lab| {
+        for (name, value, range) in [
+            ("enable", "perhaps", "true or false"),
+            ("period", "0.5ms", "1ms"),
+            ("period", "2min", "1min"),
+            ("period", "10", "unit"),
+            ("period", "fast", "unit"),
+            ("timeout", "2", "300ms"),
+            ("timeout", "1h", "10min"),
+            ("stop_timeout", "1ms", "10ms"),
+            ("stop_timeout", "never", "unit"),
+            ("fence", "maybe", "true or false"),
+            ("port_range", "80-90", "1024"),
+            ("port_range", "5000-4000", "1024"),
+            ("log_level", "loud", "error, warn, info, debug, trace"),
+        ] {
+            let job = Job::new().with_default_times().parameter(name, value);
+            is_refused(lab, job, &[&format!("psensor_ringwatch_{name}"), &format!("'{value}'"), range]);
+        }
+    });
+}
+
+#[test]
+fn a_value_out_of_range_in_the_environment_stops_the_launch() {
+    in_lab(|lab| {
+        let job = Job::new().with_default_times().environment("PMIX_MCA_psensor_ringwatch_period", "1us");
+        is_refused(lab, job, &["psensor_ringwatch_period", "'1us'", "1ms"]);
+    });
+}
+
+#[test]
+fn a_value_out_of_range_in_a_file_stops_the_launch() {
+    in_lab(|lab| {
+        let _file = ParameterFile::of_the_user("psensor_ringwatch_timeout = 1ms\n");
+        is_refused(lab, Job::new().with_default_times(), &["psensor_ringwatch_timeout", "'1ms'", "300ms"]);
+    });
+}
+
+/// An interface that no node has cannot be used any more than a time out of range.
+#[test]
+fn an_interface_that_is_not_there_stops_the_launch() {
+    in_lab(|lab| {
+        is_refused(
+            lab,
+            Job::new().with_default_times().parameter("if_include", "eth7"),
+            &["psensor_ringwatch_if_include", "eth7"],
+        );
+    });
+}
+
+#[test]
+fn a_subnet_that_no_node_is_in_stops_the_launch() {
+    in_lab(|lab| {
+        let job = Job::new().with_default_times().parameter("if_include", "192.168.77.0/24");
+        is_refused(lab, job, &["psensor_ringwatch_if_include", "192.168.77.0/24"]);
+    });
+}
+
+/// A daemon that is not there cannot watch.
+#[test]
+fn a_daemon_that_is_not_there_stops_the_launch() {
+    in_lab(|lab| {
+        is_refused(
+            lab,
+            Job::new().with_default_times().parameter("daemon", "/nonexistent/ringwatchd"),
+            &["psensor_ringwatch_daemon", "/nonexistent/ringwatchd"],
+        );
+    });
+}
+
+#[test]
+fn ports_are_taken_from_the_range() {
+    in_lab(|lab| {
+        let job = started(lab, plain().parameter("port_range", "41000-41003"));
+        for host in ["h1", "h2", "h3", "h4"] {
+            let port = job.port(host);
+            if !(41000..=41003).contains(&port) {
+                job.fail(&format!("the port of {host} is from 41000 to 41003, not {port}"));
+            }
+        }
+        job.end();
+        job.finish().finished_without(&[]);
+    });
+}
+
+/// A port that somebody else has is passed over.
+#[test]
+fn a_port_of_the_range_that_is_taken_is_passed_over() {
+    in_lab(|lab| {
+        let holder = "import socket,time; s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.bind(('0.0.0.0',41000)); time.sleep(60)";
+        let mut child = std::process::Command::new("rw-on")
+            .args(["h3", "python3", "-c", holder])
+            .spawn()
+            .expect("python3 is there");
+        let pid = i32::try_from(child.id()).expect("process numbers are small");
+        assert!(wait_until(Duration::from_secs(10), || system_tests::process::udp_ports(pid) == [41000]));
+        let job = started(lab, plain().parameter("port_range", "41000-41001"));
+        let ports = ["h1", "h3"].map(|host| job.port(host));
+        child.kill().and_then(|()| child.wait()).expect("it can be killed");
+        assert!(!lives(pid));
+        if ports != [41000, 41001] {
+            job.fail(&format!("h3 passes port 41000 over: {ports:?}"));
+        }
+        job.end();
+        job.finish().finished_without(&[]);
+    });
+}
+
+/// Frames that a host sends over each interface while heartbeats flow for a while.
+fn frames(job: &Running<'_>, host: &str) -> [u64; 2] {
+    let pid = job.watcher(host).pid;
+    let count = || ["eth0", "eth1"].map(|interface| frames_sent(pid, interface));
+    let before = count();
+    std::thread::sleep(Duration::from_millis(1000));
+    let after = count();
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+/// Heartbeats take the interface that is named, by name or by subnet, whatever MPI takes.
+#[test]
+fn heartbeats_take_the_interface_that_is_named() {
+    in_lab(|lab| {
+        lab.second_network();
+        for named in ["eth1", "10.88.0.0/24"] {
+            // Nobody is in MPI: what flows is heartbeats.
+            let job = Job::new().parameter("if_include", named).blocked_in("recv", &[0]).arguments(&["--die", "exit0"]);
+            let job = started(lab, job);
+            let [_, second] = frames(&job, "h3");
+            // One heartbeat every 20 ms.
+            if !(25..=100).contains(&second) {
+                job.fail(&format!("with {named} about 50 frames a second leave by eth1, not {second}"));
+            }
+            job.go();
+            job.finish().recovered(&[0]);
+        }
+        let job = started(lab, Job::new().blocked_in("recv", &[0]).arguments(&["--die", "exit0"]));
+        let [first, second] = frames(&job, "h3");
+        if second > 10 || first < 25 {
+            job.fail(&format!(
+                "by default heartbeats go where prte_if_include says: {first} frames on eth0, {second} on eth1"
+            ));
+        }
+        job.go();
+        job.finish().recovered(&[0]);
+    });
+}
+
+#[test]
+fn the_log_goes_where_the_parameter_says() {
+    in_lab(|lab| {
+        let folder = lab.folder();
+        let pattern = folder.join("of-%h-%n-%j.txt").display().to_string();
+        let job = started(lab, plain().parameter("log", &pattern).parameter("log_level", "info"));
+        let _ = job.signal_rank(5, libc::SIGKILL);
+        let mut job = job;
+        job.wait_until_repaired(&[0, 1, 2, 3, 4, 6, 7]);
+        let space = format!("prterun-h1-{}@1", job.launcher());
+        job.end();
+        job.finish().recovered(&[5]);
+        for (node, host) in ["h1", "h2", "h3", "h4"].iter().enumerate() {
+            let path = folder.join(format!("of-{host}-{node}-{space}.txt"));
+            let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(text.contains("declared rank=5"), "{}:\n{text}", path.display());
+        }
+    });
+}
+
+#[test]
+fn the_log_has_what_its_level_lets_through() {
+    in_lab(|lab| {
+        for (level, some, none) in
+            [("error", "", "INFO"), ("warn", "", "INFO"), ("info", "INFO", "DEBUG"), ("debug", "DEBUG", "TRACE")]
+        {
+            let job = started(lab, plain().parameter("log_level", level));
+            job.end();
+            let folder = job.folder().to_owned();
+            job.finish().finished_without(&[]);
+            let logs: String = ["h1", "h2", "h3", "h4"]
+                .iter()
+                .map(|host| fs::read_to_string(folder.join(format!("{host}.log"))).unwrap_or_default())
+                .collect();
+            assert!(logs.contains(some), "level {level} has {some}:\n{logs}");
+            assert!(!logs.contains(none), "level {level} has no {none}:\n{logs}");
+        }
+    });
+}
+
+/// A log that cannot be written is no reason to lose the job.
+#[test]
+fn a_log_that_cannot_be_written() {
+    in_lab(|lab| {
+        let mut job = Job::new().parameter("log", "/proc/nonexistent/%h.log").blocked_in("mixed", &[5]).start(lab);
+        job.wait_until_blocked();
+        let _ = job.signal_rank(5, libc::SIGKILL);
+        let outcome = job.finish();
+        outcome.recovered(&[5]);
+        outcome.require(outcome.stderr.contains("/proc/nonexistent/h1.log"), "the user is told about the log");
+    });
+}
+
+/// What ringwatch changes for a fault-tolerant job is logged, and never over a value that the user has set.
+#[test]
+fn values_of_the_user_stay() {
+    in_lab(|lab| {
+        let names = ["coll_han_priority", "mpi_add_procs_cutoff", "async_mpi_finalize"];
+        let told = |job: Job| {
+            let job = started(lab, job);
+            job.end();
+            let outcome = job.finish();
+            outcome.finished_without(&[]);
+            names.map(|name| outcome.stderr.contains(&format!("set {name} to")))
+        };
+        assert_eq!(told(plain()), [true, true, true]);
+        assert_eq!(told(plain().options(&["--mca", "coll_han_priority", "0"])), [false, true, true]);
+        assert_eq!(told(plain().options(&["--mca", "mpi_add_procs_cutoff", "1024"])), [true, false, true]);
+        assert_eq!(told(plain().environment("OMPI_MCA_async_mpi_finalize", "0")), [true, true, false]);
+    });
+}
+
+/// What ranks and mpirun say comes in whole lines.
+#[test]
+fn sentences_are_not_torn() {
+    in_lab(|lab| {
+        for _ in 0..3 {
+            let job = started(lab, plain());
+            job.end();
+            let outcome = job.finish();
+            outcome.finished_without(&[]);
+            for line in
+                outcome.stderr.lines().filter(|line| line.contains("ringwatch") || line.contains("fault tolerance"))
+            {
+                let whole = line.starts_with("ringwatch: set ") && line.ends_with(" for fault tolerance");
+                outcome.require(whole && line.matches("ringwatch").count() == 1, &format!("'{line}' is one line"));
+            }
+        }
+    });
+}
