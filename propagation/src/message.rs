@@ -22,7 +22,8 @@ pub enum Message {
     /// To the arbiter: I suspect this node. From the node itself it means: I resign, declare me dead.
     ///
     /// The arbiter always answers: with the [`Notice`] of the death, with a [`Message::Verdict`] if the sender
-    /// itself is dead, else with a [`Message::ProbeReply`] and later with a [`Message::Spared`] or the notice.
+    /// itself is dead, else with a [`Message::ProbeReply`] and, when it knows more, with a [`Message::Spared`] or the
+    /// notice.
     Suspect {
         /// The node under suspicion.
         node: NodeId,
@@ -38,9 +39,9 @@ pub enum Message {
         /// See [`Notice::seq`].
         seq: u64,
     },
-    /// Are you there? Asked of the arbiter.
+    /// Are you there? Asked of the arbiter, and by the arbiter of a suspect.
     Probe,
-    /// I am here: proves contact with the arbiter.
+    /// I am here: proves contact with the arbiter, or to the arbiter that the suspect is alive.
     ProbeReply,
     /// You have been declared dead. The answer to whatever a dead node says.
     Verdict,
@@ -66,7 +67,7 @@ pub enum Message {
         /// The addresses of this piece, in the order of the node ids.
         addresses: Vec<SocketAddr>,
     },
-    /// The arbiter's answer to a suspicion: the node is alive.
+    /// The arbiter's answer to a suspicion: the node is alive, watch it for another timeout.
     Spared {
         /// The suspect.
         node: NodeId,

@@ -58,6 +58,12 @@ fn certainty(confirm: Time) -> Time {
     confirm / 6
 }
 
+/// The time that a member whose doubt is somebody else's gives the arbiter: together with the time that one took to
+/// doubt it is the same `confirm`.
+fn patience(confirm: Time) -> Time {
+    confirm - certainty(confirm)
+}
+
 impl Repeated {
     /// Whether to ask now.
     fn due(&mut self, now: Time, resend: Time) -> bool {
@@ -98,7 +104,7 @@ impl Inquiries {
             suspicion.extend(now, confirm);
         }
         if let Some(probe) = &mut self.probe {
-            probe.question.until = now.saturating_add(confirm / 2);
+            probe.question.until = now.saturating_add(patience(confirm));
             if let Some(at) = &mut probe.hold_at {
                 *at = now.saturating_add(certainty(confirm));
             }
@@ -193,13 +199,12 @@ impl Member {
         if asks || nobody_to_ask || self.dead.contains(source) {
             return;
         }
-        self.probe_arbiter(now, out);
+        self.probe_arbiter(now, patience(self.config.confirm), out);
     }
 
-    fn probe_arbiter(&mut self, now: Time, out: &mut Vec<Action>) {
+    fn probe_arbiter(&mut self, now: Time, patience: Time, out: &mut Vec<Action>) {
         let confirm = self.config.confirm;
-        let question =
-            Repeated { next: now.saturating_add(self.config.resend), until: now.saturating_add(confirm / 2) };
+        let question = Repeated { next: now.saturating_add(self.config.resend), until: now.saturating_add(patience) };
         self.inquiries.probe = Some(Probe { question, hold_at: Some(now.saturating_add(certainty(confirm))) });
         self.send_to_arbiter(Message::Probe, out);
     }
@@ -208,7 +213,8 @@ impl Member {
     pub(super) fn settle_hold(&mut self, now: Time, out: &mut Vec<Action>) {
         let asks = self.inquiries.suspicion.is_some() || self.inquiries.probe.is_some();
         if self.inquiries.held && !asks {
-            self.probe_arbiter(now, out);
+            // Shorter: the time until the hold and up to now has been given already.
+            self.probe_arbiter(now, self.config.confirm / 2, out);
         }
     }
 

@@ -50,8 +50,8 @@ impl Trials {
         self.open.iter().map(|trial| trial.next.min(trial.until)).min().unwrap_or(Time::MAX)
     }
 
-    /// Starts all the waiting anew. Nobody is on probation any more: how old an accusation is that waited here, or whose
-    /// answer waited here, cannot be told.
+    /// Starts all the waiting anew. Nobody is on probation any more: how old an accusation is that waited here cannot
+    /// be told.
     pub fn forgive(&mut self, now: Time, trial: Time) {
         for open in &mut self.open {
             open.until = now.saturating_add(trial);
@@ -139,10 +139,9 @@ impl Member {
     }
 
     pub(super) fn tick_trials(&mut self, now: Time, out: &mut Vec<Action>) {
-        let (over, open): (Vec<_>, _) =
-            std::mem::take(&mut self.trials.open).into_iter().partition(|trial| now >= trial.until);
-        self.trials.open = open;
-        for trial in over {
+        // One by one: the dead are no accusers that wait for an answer.
+        while let Some(index) = self.trials.open.iter().position(|trial| now >= trial.until) {
+            let trial = self.trials.open.swap_remove(index);
             let observer = trial.observers.first().copied();
             self.pronounce(now, trial.suspect, NodeReason::Silent, observer, out);
         }

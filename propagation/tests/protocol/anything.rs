@@ -60,6 +60,19 @@ fn feed(member: &mut Member, now: Time, input: Input, out: &mut Vec<Action>) {
     }
 }
 
+/// A hold is ended by a release or by the stop, and never comes where nobody waits for an arbiter.
+fn assert_holds(out: &[Action], waits_for_arbiter: bool) {
+    let (mut held, mut stopped) = (false, false);
+    for action in out {
+        match action {
+            Action::Hold => assert!(waits_for_arbiter && !stopped && !std::mem::replace(&mut held, true)),
+            Action::Release => assert!(!stopped && std::mem::take(&mut held)),
+            Action::Stop(_) => stopped = true,
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn no_input_makes_a_member_panic_or_break_a_promise() {
     let inputs = vec((any_input(), 0..80_u32), 1..60);
@@ -82,6 +95,7 @@ fn no_input_makes_a_member_panic_or_break_a_promise() {
         assert!(out.iter().filter_map(sends_to).all(|to| to != me && to < UNIVERSE));
         let stops = out.iter().filter(|action| matches!(action, Action::Stop(_))).count();
         assert_eq!(stops, usize::from(member.is_stopped()));
+        assert_holds(&out, arbiter.is_some_and(|arbiter| arbiter != me));
         let delivered = |action| match action {
             Action::Deliver(fact) => Some(identity(fact.subject)),
             _ => None,

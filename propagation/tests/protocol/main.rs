@@ -1,15 +1,17 @@
 //! The promises of the protocol, checked without a clock, a socket or a thread.
 //!
-//! `ring`, `arbiter` and `broadcast` drive one member by hand, one test per rule. `survivors` runs whole jobs
-//! on a simulated network. `anything` hands in whatever comes to mind. `wire` is about the bytes.
+//! `ring`, `arbiter`, `trial`, `hold` and `broadcast` drive one member by hand, one test per rule. `survivors` runs
+//! whole jobs on a simulated network. `anything` hands in whatever comes to mind. `wire` is about the bytes.
 
 mod anything;
 mod arbiter;
 mod broadcast;
+mod hold;
 mod network;
 mod ring;
 mod solo;
 mod survivors;
+mod trial;
 mod wire;
 
 use propagation::{Config, NodeId, Time};
@@ -18,8 +20,8 @@ use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};
 
 const MS: Time = Time::from_millis(1);
 
-/// The times of all tests: heartbeats every 10 ms, suspicion after 100 ms, hence 60 ms to confirm and copies
-/// every 5 ms.
+/// The times of all tests: heartbeats every 10 ms, suspicion after 100 ms, hence 60 ms to confirm, of which the
+/// first 10 pass without a hold, 10 ms for a trial and copies every 5 ms.
 fn config(me: NodeId, universe: u32, arbiter: Option<NodeId>) -> Config {
     Config { arbiter, ..Config::new(me, universe, 10 * MS, 100 * MS) }
 }

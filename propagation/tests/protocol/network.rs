@@ -47,6 +47,8 @@ pub struct Node {
     pub facts: Vec<Fact>,
     pub stop: Option<(Time, StopReason)>,
     pub held: bool,
+    /// How often it was held so far.
+    pub holds: usize,
     paused_until: Time,
     inbox: Vec<Vec<u8>>,
     sealer: Sealer,
@@ -63,6 +65,7 @@ impl Node {
             facts: vec![],
             stop: None,
             held: false,
+            holds: 0,
             paused_until: Time::ZERO,
             inbox: vec![],
         }
@@ -222,6 +225,7 @@ impl Network {
                 Action::Hold => {
                     let held = std::mem::replace(&mut self.nodes[me as usize].held, true);
                     assert!(!held, "node {me} holds twice");
+                    self.nodes[me as usize].holds += 1;
                 }
                 Action::Release => {
                     let held = std::mem::replace(&mut self.nodes[me as usize].held, false);

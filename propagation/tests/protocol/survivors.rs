@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use propagation::{EndReason, Member, NodeId, NodeReason, RankReason, StopReason, Subject, Time};
 
-use crate::network::Network;
+use crate::network::{Network, Node};
 use crate::{MS, check};
 
 const ARBITER: Option<NodeId> = Some(0);
@@ -293,4 +293,141 @@ fn without_loss_the_end_drains_at_once() {
     assert!(network.nodes.iter().all(|node| node.member.drained()));
     let last = network.nodes.iter().filter_map(|node| node.stop).map(|(at, _)| at).max();
     assert!(last.unwrap() < 60 * MS);
+}
+
+/// Checks, some time after the last disturbance, that whoever has not stopped forms one ring with the arbiter, that
+/// these nodes all hold exactly the others dead, and that nobody is held any more.
+fn assert_one_ring_with_the_arbiter(network: &Network) {
+    let survivors = network.survivors();
+    assert_eq!(survivors.first(), Some(&0));
+    let gone: Vec<_> = (0..network.nodes.len() as u32).filter(|node| !survivors.contains(node)).collect();
+    network.assert_settled(&gone);
+    assert!(survivors.iter().all(|&node| !network.nodes[node as usize].held));
+}
+
+/// A split that heals after so many milliseconds: checks what everybody is owed, during it and afterwards.
+fn heals_after(network: &mut Network, cut: &[NodeId], length: u32) {
+    let universe = network.nodes.len() as u32;
+    network.split(|node| cut.contains(&node));
+    for passed in 1..=length {
+        network.run(1);
+        for &node in cut {
+            let Node { stop, held, .. } = network.nodes[node as usize];
+            let is_first = !cut.contains(&((node + universe - 1) % universe));
+            // The first of a run suspects its emitter itself; the others hear of its doubt, which takes a few hops,
+            // and look for the arbiter as long as it did.
+            let longest = if is_first { 100 + 10 } else { 100 + 10 + 10 + 10 };
+            assert!(stop.is_some() || held || passed <= longest, "node {node} runs on after {passed} ms");
+        }
+    }
+    network.heal();
+    network.run(200 * cut.len() as u32 + 500);
+    assert_one_ring_with_the_arbiter(network);
+    for node in (0..universe).filter(|node| !cut.contains(node)) {
+        let Node { stop, holds, .. } = network.nodes[node as usize];
+        assert_eq!((stop, holds), (None, 0), "node {node} was never cut off");
+    }
+}
+
+#[test]
+fn a_split_that_heals_leaves_one_ring_and_does_the_arbiter_s_side_no_harm() {
+    check(20, (any_split(), 50..=300_u32), |((universe, seed, at, cut), length)| {
+        let mut network = Network::new(universe, ARBITER, seed);
+        network.run(at);
+        heals_after(&mut network, &cut, length);
+    });
+}
+
+#[test]
+fn the_same_holds_when_it_heals_amid_suspicions_trials_and_stops() {
+    check(30, (any_split(), 88..=175_u32), |((universe, seed, at, cut), length)| {
+        let mut network = Network::new(universe, ARBITER, seed);
+        network.run(at);
+        heals_after(&mut network, &cut, length);
+    });
+}
+
+#[test]
+fn a_split_that_heals_does_no_harm_to_the_arbiter_s_side_despite_loss_either() {
+    check(15, (any_split(), 88..=175_u32), |((universe, seed, at, cut), length)| {
+        let mut network = Network::new(universe, ARBITER, seed);
+        (network.loss, network.duplication) = (50, 50);
+        network.run(at);
+        network.split(|node| cut.contains(&node));
+        network.run(length);
+        network.heal();
+        network.run(200 * cut.len() as u32 + 700);
+        assert_one_ring_with_the_arbiter(&network);
+        assert!((0..universe).all(|node| cut.contains(&node) || network.survivors().contains(&node)));
+    });
+}
+
+#[test]
+fn whoever_was_held_but_not_declared_goes_on_after_the_split() {
+    let mut network = Network::new(8, ARBITER, 4);
+    network.run(150);
+    network.split(|node| node >= 5);
+    network.run(122);
+    let held = |network: &Network| (0..8).filter(|&node| network.nodes[node].held).collect::<Vec<_>>();
+    assert_eq!(held(&network), [5, 6, 7]);
+    network.heal();
+    network.run(20);
+    assert_eq!(held(&network).iter().filter(|node| **node != 7).count(), 0);
+    network.run(500);
+    // Its observer is on the other side and had it declared in the meantime.
+    assert_one_ring_with_the_arbiter(&network);
+    network.assert_settled(&[7]);
+}
+
+#[test]
+fn a_split_that_heals_during_the_trial_costs_nobody() {
+    // The last heartbeats came 8 to 10 ms before, so each side accuses the other 90 to 92 ms after the split.
+    for length in 93..=97 {
+        let mut network = Network::new(8, ARBITER, 4);
+        network.run(150);
+        network.split(|node| node >= 5);
+        network.run(length);
+        network.heal();
+        network.run(700);
+        assert_eq!(network.survivors().len(), 8, "{length}");
+        assert_one_ring_with_the_arbiter(&network);
+    }
+}
+
+#[test]
+fn a_member_that_resumes_after_a_long_pause_takes_nobody_with_it() {
+    check(
+        50,
+        (3..=12_u32, any::<u64>(), any::<prop::sample::Index>(), 90..=400_u32),
+        |(universe, seed, node, length)| {
+            let node = 1 + node.index(universe as usize - 1) as u32;
+            let mut network = Network::new(universe, ARBITER, seed);
+            network.run(150);
+            network.pause(node, length);
+            network.run(length + 700);
+            assert_one_ring_with_the_arbiter(&network);
+            let stop = network.nodes[node as usize].stop;
+            assert!(matches!(stop, None | Some((_, StopReason::DeclaredDead))), "{stop:?}");
+            assert!(network.survivors().len() + 1 >= universe as usize);
+            // Its observer has the arbiter's ear all the time.
+            assert!(network.nodes.iter().all(|node| node.holds == 0));
+            // A timeout and a trial: then it is too late.
+            assert!(stop.is_some() || length <= 115);
+        },
+    );
+}
+
+#[test]
+fn an_arbiter_that_resumes_after_a_pause_leads_whoever_waited_for_it() {
+    check(25, (2..=12_u32, any::<u64>(), 60..=250_u32), |(universe, seed, length)| {
+        let mut network = Network::new(universe, ARBITER, seed);
+        network.run(150);
+        network.pause(0, length);
+        network.run(length + 200 * universe + 300);
+        assert_one_ring_with_the_arbiter(&network);
+        for node in &network.nodes {
+            assert!(matches!(node.stop, None | Some((_, CUT_OFF))), "{:?}", node.stop);
+        }
+        assert!(length > 120 || network.survivors().len() == universe as usize);
+    });
 }

@@ -180,7 +180,8 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
     prop_oneof![
         any::<u64>().prop_map(|count| Message::Heartbeat { count }),
         Just(Message::NewObserver),
-        nodes.prop_map(|node| Message::Suspect { node }),
+        nodes.clone().prop_map(|node| Message::Suspect { node }),
+        nodes.prop_map(|node| Message::Spared { node }),
         notice,
         id.prop_map(|(source, incarnation, seq)| Message::Ack { source, incarnation, seq }),
         Just(Message::Probe),

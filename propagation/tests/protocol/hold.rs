@@ -1,0 +1,220 @@
+//! When the ranks of a node must wait because the contact with the arbiter (node 0) is in doubt.
+
+use propagation::{Action, EndReason, Member, Message, StopReason, Subject};
+
+use crate::solo::{Solo, ack, notice, obituary};
+
+const ARBITER: u32 = 0;
+
+fn member() -> Solo {
+    Solo::new(3, 8, Some(ARBITER))
+}
+
+/// A member that has held since 120, ten milliseconds after its suspicion.
+fn held() -> Solo {
+    let mut solo = member();
+    assert_eq!(holds(solo.run(120)), [Action::Hold]);
+    solo
+}
+
+fn doubt(source: u32) -> Message {
+    Message::Notice(notice(source, 0, Subject::Doubt, &[]))
+}
+
+/// Holding, releasing and stopping among what was asked for.
+fn holds(solo: &mut Solo) -> Vec<Action> {
+    let mut asked = solo.asked();
+    asked.retain(|action| matches!(action, Action::Hold | Action::Release | Action::Stop(_)));
+    asked
+}
+
+fn probes(solo: &mut Solo) -> usize {
+    solo.sent().iter().filter(|sent| **sent == (ARBITER, Message::Probe)).count()
+}
+
+#[test]
+fn a_member_holds_a_sixth_of_the_time_to_confirm_after_its_suspicion() {
+    let mut solo = member();
+    assert_eq!(holds(solo.run(119)), []);
+    let asked = solo.run(120).asked();
+    let place = |wanted: fn(&Action) -> bool| asked.iter().position(wanted);
+    let copy = |action: &Action| matches!(action, Action::Send { message: Message::Notice(_), .. });
+    // First of all, and in the same moment the others on its side are told.
+    assert!(place(|action| *action == Action::Hold) < place(copy));
+    assert_eq!(holds(solo.run(169)), []);
+    assert_eq!(holds(solo.run(170)), [Action::Stop(StopReason::CutOff)]);
+}
+
+#[test]
+fn the_observer_of_the_arbiter_holds_as_well() {
+    let mut solo = Solo::new(1, 8, Some(ARBITER));
+    assert_eq!(holds(solo.run(119)), []);
+    assert_eq!(holds(solo.run(120)), [Action::Hold]);
+    assert_eq!(holds(solo.hears(ARBITER, Message::ProbeReply)), [Action::Release]);
+}
+
+#[test]
+fn a_member_that_hears_of_a_doubt_holds_unless_the_arbiter_answers() {
+    let mut solo = member();
+    assert_eq!(holds(solo.run(20).hears(5, doubt(5)).run(29)), []);
+    assert_eq!(holds(solo.run(30)), [Action::Hold]);
+    // It has nothing to add to the doubt that it passed on.
+    assert!(solo.copies().iter().all(|(_, copy)| copy.source == 5));
+    assert_eq!(holds(solo.run(69)), []);
+    assert_eq!(holds(solo.run(70)), [Action::Stop(StopReason::CutOff)]);
+
+    let mut solo = member();
+    solo.run(20).hears(5, doubt(5)).run(29).hears(ARBITER, Message::ProbeReply);
+    assert_eq!(holds(solo.run(109)), []);
+}
+
+#[test]
+fn a_doubt_does_not_put_off_the_hold_of_a_suspector() {
+    let mut solo = member();
+    assert_eq!(holds(solo.run(115).hears(5, doubt(5)).run(119)), []);
+    assert_eq!(holds(solo.run(120)), [Action::Hold]);
+}
+
+#[test]
+fn any_word_of_the_arbiter_ends_the_hold() {
+    let words = [
+        Message::Heartbeat { count: 1 },
+        Message::NewObserver,
+        Message::Probe,
+        Message::ProbeReply,
+        Message::ReadyAck,
+        Message::Spared { node: 2 },
+        ack(3, 0),
+        obituary(ARBITER, 0, 2, &[2]),
+        doubt(5),
+    ];
+    for word in words {
+        let mut solo = held();
+        assert_eq!(holds(solo.hears(ARBITER, word.clone())), [Action::Release], "{word:?}");
+        assert_eq!(holds(solo.hears(ARBITER, Message::ProbeReply)), [], "{word:?}");
+    }
+}
+
+#[test]
+fn the_ranks_hear_what_the_arbiter_says_before_they_go_on() {
+    let mut solo = held();
+    let asked = solo.hears(ARBITER, obituary(ARBITER, 0, 2, &[2])).asked();
+    assert!(asked.iter().any(|action| matches!(action, Action::Deliver(_))));
+    assert_eq!(asked.last(), Some(&Action::Release));
+}
+
+#[test]
+fn nobody_else_s_word_ends_the_hold() {
+    let mut solo = held();
+    solo.hears(5, Message::ProbeReply).hears(5, Message::Probe).hears(2, Message::NewObserver).hears(5, doubt(5));
+    solo.hears(5, Message::Spared { node: 2 }).hears(5, obituary(ARBITER, 0, 6, &[6]));
+    assert_eq!(holds(solo.run(169)), []);
+    assert_eq!(holds(solo.run(170)), [Action::Stop(StopReason::CutOff)]);
+}
+
+#[test]
+fn a_contact_that_is_lost_again_leads_to_another_hold_and_another_doubt() {
+    let mut solo = held();
+    assert_eq!(holds(solo.run(131).hears(ARBITER, Message::ProbeReply)), [Action::Release]);
+    assert_eq!(holds(solo.run(140)), []);
+    solo.run(141);
+    assert!(solo.out.contains(&Action::Hold));
+    assert_eq!(solo.copies().iter().filter(|(_, copy)| copy.seq == 1).count(), 5);
+    assert_eq!(holds(solo.run(191)), [Action::Stop(StopReason::CutOff)]);
+}
+
+#[test]
+fn a_held_member_whose_emitter_reports_again_asks_for_the_arbiter_and_stops() {
+    let mut solo = held();
+    solo.run(122).skip().heartbeat(2);
+    assert_eq!(solo.asked(), [Action::Send { to: ARBITER, message: Message::Probe }]);
+    solo.run(140).heartbeat(2).run(151);
+    assert!(!solo.out.contains(&Action::Release));
+    assert_eq!(probes(&mut solo), 5);
+    assert_eq!(holds(solo.run(152)), [Action::Stop(StopReason::CutOff)]);
+
+    let mut solo = held();
+    solo.run(122).skip().heartbeat(2).run(151).skip().hears(ARBITER, Message::ProbeReply);
+    assert_eq!(solo.asked(), [Action::Release]);
+    solo.heartbeat(2);
+    assert_eq!(solo.run(240).asked().iter().filter(|action| **action == Action::Hold).count(), 0);
+}
+
+#[test]
+fn a_held_member_whose_emitter_s_death_comes_through_somebody_else_asks_for_the_arbiter_and_stops() {
+    let mut solo = held();
+    solo.run(122).skip().hears(5, obituary(ARBITER, 0, 2, &[2]));
+    assert_eq!(solo.member.emitter(), Some(1));
+    assert_eq!(probes(&mut solo), 1);
+    assert_eq!(holds(solo.run(151)), []);
+    assert_eq!(holds(solo.run(152)), [Action::Stop(StopReason::CutOff)]);
+}
+
+#[test]
+fn a_suspicion_that_is_settled_before_the_hold_leaves_no_question() {
+    let mut solo = member();
+    solo.run(119).skip().heartbeat(2);
+    assert_eq!(solo.run(200).asked(), []);
+}
+
+#[test]
+fn a_held_member_is_not_released_to_be_stopped() {
+    let end = Subject::End { reason: EndReason::LauncherLost };
+    let words = [
+        (Message::Verdict, StopReason::DeclaredDead),
+        (obituary(ARBITER, 0, 3, &[3]), StopReason::DeclaredDead),
+        (Message::Notice(notice(ARBITER, 0, end, &[])), StopReason::Ended(EndReason::LauncherLost)),
+    ];
+    for (word, reason) in words {
+        assert_eq!(holds(held().hears(ARBITER, word)), [Action::Stop(reason)]);
+    }
+}
+
+#[test]
+fn the_arbiter_never_holds() {
+    let mut solo = Solo::new(ARBITER, 8, Some(ARBITER));
+    solo.run(20).hears(5, doubt(5)).hears(4, Message::Suspect { node: ARBITER });
+    assert_eq!(holds(solo.run(5000)), []);
+    assert_eq!(solo.member.dead().count(), 7);
+}
+
+#[test]
+fn without_an_arbiter_nobody_holds() {
+    let mut solo = Solo::new(3, 8, None);
+    solo.run(20).hears(5, doubt(5));
+    assert_eq!(holds(solo.run(5000)), []);
+    assert_eq!(solo.member.dead().count(), 7);
+}
+
+#[test]
+fn a_pause_gives_the_arbiter_time_before_the_hold_too() {
+    let mut solo = member();
+    assert_eq!(holds(solo.run(112).pause(1000).call(Member::tick).run(1009)), []);
+    assert_eq!(holds(solo.run(1010)), [Action::Hold]);
+
+    let mut solo = member();
+    solo.run(12).hears(5, doubt(5)).pause(1000).call(Member::tick);
+    assert_eq!(holds(solo.run(1009)), []);
+    assert_eq!(holds(solo.run(1010)), [Action::Hold]);
+}
+
+#[test]
+fn a_member_that_hears_the_arbiter_in_time_never_holds() {
+    let mut solo = member();
+    for now in (110..400).step_by(9) {
+        solo.run(now).hears(ARBITER, Message::ProbeReply);
+    }
+    assert_eq!(holds(&mut solo), []);
+    assert!(!solo.member.is_stopped());
+}
+
+#[test]
+fn a_resignation_that_is_overdue_stops_a_held_member_once() {
+    let mut solo = member();
+    solo.run(65).call(Member::resign).run(124);
+    assert_eq!(holds(&mut solo), [Action::Hold]);
+    let end = Subject::End { reason: EndReason::Finished };
+    // Comes before the tick in which it would have given up, and brings both news.
+    solo.pause(126).hears(5, Message::Notice(notice(ARBITER, 0, end, &[2])));
+    assert_eq!(holds(&mut solo), [Action::Stop(StopReason::Ended(EndReason::Finished))]);
+}
