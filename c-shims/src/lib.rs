@@ -33,13 +33,13 @@ pub mod pmix {
 pub mod prte {
     use super::{c_char, c_int, c_void};
 
-    /// Answer of `rw_plugin_proc_error`: let PRRTE's own handler run.
+    /// Answer of `rw_plugin_proc_state`: let PRRTE's own handler run.
     pub const CALL_STOCK: c_int = 0;
-    /// Answer of `rw_plugin_proc_error`: nothing more to do.
+    /// Answer of `rw_plugin_proc_state`: nothing more to do.
     pub const HANDLED: c_int = 1;
 
     unsafe extern "C" {
-        /// Puts `rw_plugin_proc_error` in front of PRRTE 3's handler of process errors; false if the table has none.
+        /// Puts `rw_plugin_proc_state` in front of PRRTE 3's handler of process errors; false if the table has none.
         pub fn rw_prte3_wrap(proc_states: *mut c_void) -> bool;
         /// Number of runtime daemons, prterun's own included.
         pub fn rw_prte3_num_daemons(process_info: *const c_void) -> u32;

@@ -9,7 +9,7 @@
 
 #include "ringwatch_shims.h"
 
-enum { STATE_ERROR = 50, STATE_COMM_FAILED = 56 };
+enum { STATE_TERMINATED = 20, STATE_ERROR = 50, STATE_COMM_FAILED = 56 };
 
 typedef void (*state_callback)(int fd, short what, void *caddy);
 
@@ -38,12 +38,14 @@ struct process_info { /* the head of prte_process_info_t, src/util/proc_info.h *
     pmix_rank_t daemons;
 };
 
-static state_callback stock;
+/* PRRTE's own callbacks: of processes that have ended, and of all errors. */
+static state_callback stock_terminated, stock_error;
 
-static void on_error(int fd, short what, void *data)
+static void on_state(int fd, short what, void *data)
 {
     struct state_caddy *caddy = data;
-    if (RW_PRTE_HANDLED == rw_plugin_proc_error(caddy->name.nspace, caddy->name.rank, caddy->proc_state)) {
+    state_callback stock = STATE_TERMINATED == caddy->proc_state ? stock_terminated : stock_error;
+    if (RW_PRTE_HANDLED == rw_plugin_proc_state(caddy->name.nspace, caddy->name.rank, caddy->proc_state)) {
         PMIX_RELEASE(caddy);
         return;
     }
@@ -54,14 +56,18 @@ bool rw_prte3_wrap(void *proc_states)
 {
     struct proc_state *state;
     PMIX_LIST_FOREACH (state, (pmix_list_t *) proc_states, struct proc_state) {
-        if (STATE_ERROR == state->proc_state || STATE_COMM_FAILED == state->proc_state) {
-            if (on_error != state->callback) {
-                stock = state->callback;
-                state->callback = on_error;
-            }
+        if (on_state == state->callback) {
+            continue;
+        }
+        if (STATE_TERMINATED == state->proc_state) {
+            stock_terminated = state->callback;
+            state->callback = on_state;
+        } else if (STATE_ERROR == state->proc_state || STATE_COMM_FAILED == state->proc_state) {
+            stock_error = state->callback;
+            state->callback = on_state;
         }
     }
-    return NULL != stock;
+    return NULL != stock_terminated && NULL != stock_error;
 }
 
 uint32_t rw_prte3_num_daemons(const void *process_info)

@@ -39,7 +39,7 @@ const char *rw_pmix_built_for(void);
 
 /* prte.c, PRRTE 3 in prterun */
 enum { RW_PRTE_CALL_STOCK = 0, RW_PRTE_HANDLED = 1 };
-int rw_plugin_proc_error(const char *nspace, uint32_t rank, uint32_t state);
+int rw_plugin_proc_state(const char *nspace, uint32_t rank, uint32_t state);
 
 bool rw_prte3_wrap(void *proc_states);
 uint32_t rw_prte3_num_daemons(const void *process_info);

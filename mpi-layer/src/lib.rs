@@ -122,6 +122,7 @@ pub extern "C" fn rw_rank_open() -> c_int {
     guarded(|| {
         let Some(rank) = Rank::join() else { return NOT_AVAILABLE };
         stay_loaded();
+        rdma_heartbeat::lifeline::hold(&rank.segment, rank.slot);
         rank.enter(Phase::Initialising);
         rank.segment.note_changes(rank.slot, defaults::before_processes_are_known());
         let _ = RANK.set(rank);

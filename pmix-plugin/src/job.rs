@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use propagation::{NodeId, RankReason};
-use prte_hooks::{ProcessError, Runtime};
+use prte_hooks::{ProcessEvent, Runtime};
 use rdma_heartbeat::launch::{LAUNCH_VERSION, LaunchData, Startup, ToDaemon, decode, encode};
 use rdma_heartbeat::parameters::Settings;
-use rdma_heartbeat::segment::{Phase, SEGMENT_VARIABLE, Segment, path_of};
+use rdma_heartbeat::segment::{Entry, Phase, SEGMENT_VARIABLE, Segment, path_of};
 
 use crate::supervisor::Supervisor;
 use crate::{environment, network, parameters};
@@ -56,6 +56,19 @@ pub struct Job {
     _segment_file: OwnedFd,
 }
 
+/// Whether the settings can work on prterun's node.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn check(settings: &Settings) -> Result<(), String> {
+    if settings.enable {
+        environment::find_daemon(&settings.daemon)?;
+        let addresses = network::addresses(&settings.parameters.interfaces)?;
+        network::open(&addresses, settings.parameters.ports)?;
+    }
+    Ok(())
+}
+
 /// prterun launches the job `nspace`: makes the launch data, or `None` if the job is none of ours.
 ///
 /// # Errors
@@ -69,7 +82,7 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
         Some(runtime) => runtime,
         None => RUNTIME.get_or_init_with(prte_hooks::find)?,
     };
-    if !runtime.watch_errors() {
+    if !runtime.watch_processes() {
         return Err("PRRTE's table of process states has no entry for errors".into());
     }
     if !settings.enable {
@@ -162,6 +175,7 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
 /// Every process of the job has ended.
 pub fn finished(nspace: &CStr) {
     if let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) {
+        job.tell_if_nobody_is_left();
         job.supervisor.finish();
     }
 }
@@ -183,30 +197,35 @@ pub fn client_lost(nspace: &CStr, rank: u32) {
 }
 
 /// PRRTE is about to act on the error of a process, in its own thread. Returns whether that is all dealt with.
-pub fn process_error(nspace: &CStr, rank: u32, state: u32) -> bool {
+pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
     let Some(runtime) = RUNTIME.get() else { return false };
     // SAFETY: PMIx is initialised while PRRTE runs.
     let own = unsafe { CStr::from_ptr(c_shims::pmix::rw_pmix_my_nspace()) };
     let kind = runtime.classify(state);
     if nspace == own {
-        let lost = kind == ProcessError::DaemonLost && rank != 0 && !runtime.ending();
+        let lost = kind == ProcessEvent::DaemonLost && rank != 0 && !runtime.ending();
         if lost {
             daemon_lost(runtime.as_ref(), rank);
         }
         return lost;
     }
     let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) else { return false };
-    if kind == ProcessError::Other {
-        return false;
+    match kind {
+        ProcessEvent::Other => return false,
+        ProcessEvent::Ended => {
+            job.supervisor.tell(&ToDaemon::RankEnded(rank));
+            return false;
+        }
+        _ => job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported }),
     }
-    job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
-    if kind == ProcessError::NonZeroExit {
+    if kind == ProcessEvent::NonZeroExit {
         // PRRTE would end the whole job: for the survivors it is a death like any other.
         runtime.report_rank_lost(nspace, rank);
         return true;
     }
-    // PRRTE counts every report as one more process that has ended, and ends the job when the count is full.
-    !lock(&job.counted).insert(rank)
+    // PRRTE counts every report as one more process that has ended, and ends the job when the count is full. What
+    // MPI_Abort does to the other ranks is still left to it.
+    !lock(&job.counted).insert(rank) && kind != ProcessEvent::Abort
 }
 
 /// A daemon's connection is broken.
@@ -244,6 +263,22 @@ impl Job {
             self.ended.store(true, Ordering::SeqCst);
             eprintln!("ringwatch: {sentence}");
             runtime.end_job(JOB_ENDED);
+        }
+    }
+
+    /// At the end of the job: if no rank came to its end in order, prterun's status must say so, even if the news of the
+    /// last death has not come back from `ringwatchd` yet.
+    fn tell_if_nobody_is_left(&self) {
+        let Some(runtime) = RUNTIME.get() else { return };
+        let mut dead = lock(&self.counted).clone();
+        dead.extend((0..self.segment.len()).filter_map(|index| match self.segment.entry(index) {
+            Some(Entry::Rank(rank)) => Some(rank),
+            _ => None,
+        }));
+        let nobody = dead.len() == self.launch.rank_nodes.len();
+        if nobody && runtime.exit_status() == 0 && !self.ended.swap(true, Ordering::SeqCst) {
+            eprintln!("ringwatch: every rank of the job is dead; the job is ended");
+            runtime.set_exit_status(JOB_ENDED);
         }
     }
 

@@ -48,8 +48,9 @@ pub extern "C" fn rw_plugin_open() -> c_int {
             return ERROR;
         }
         if environment::is_launcher() && environment::wants_fault_tolerance() {
-            if let Err(invalid) = parameters::settings() {
-                eprintln!("ringwatch: {invalid}; nothing was launched");
+            let usable = parameters::settings().map_err(|invalid| invalid.to_string()).and_then(|all| job::check(&all));
+            if let Err(problem) = usable {
+                eprintln!("ringwatch: {problem}; nothing was launched");
                 environment::remove_session_folder();
                 std::process::exit(environment::LAUNCH_REFUSED);
             }
@@ -156,16 +157,16 @@ pub unsafe extern "C" fn rw_plugin_client_gone(nspace: *const c_char, rank: u32,
     });
 }
 
-/// PRRTE is about to act on the error of a process; returns whether it still should. In PRRTE's own thread.
+/// PRRTE is about to act on the error or the end of a process; returns whether it still should. In PRRTE's own thread.
 ///
 /// # Safety
 /// `nspace` is a terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_plugin_proc_error(nspace: *const c_char, rank: u32, state: u32) -> c_int {
+pub unsafe extern "C" fn rw_plugin_proc_state(nspace: *const c_char, rank: u32, state: u32) -> c_int {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
     guarded(c_shims::prte::CALL_STOCK, || {
-        if job::process_error(nspace, rank, state) { c_shims::prte::HANDLED } else { c_shims::prte::CALL_STOCK }
+        if job::process_state(nspace, rank, state) { c_shims::prte::HANDLED } else { c_shims::prte::CALL_STOCK }
     })
 }
 

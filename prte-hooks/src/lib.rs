@@ -8,13 +8,17 @@ mod symbols;
 
 use std::ffi::{CStr, c_int};
 
-/// A process error that PRRTE is about to act on.
+/// What has happened to a process, as PRRTE is about to act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProcessError {
+pub enum ProcessEvent {
+    /// A rank has ended, in order or not.
+    Ended,
     /// The connection to a runtime daemon broke, or the daemon ended.
     DaemonLost,
     /// A rank ended by itself with a status other than zero.
     NonZeroExit,
+    /// A rank called `MPI_Abort`.
+    Abort,
     /// A rank ended in any other abnormal way.
     Abnormal,
     /// Nothing that says that a process has ended.
@@ -27,16 +31,16 @@ pub trait Runtime: Send + Sync {
     fn daemons(&self) -> u32;
     /// Daemon that hosts a rank, or `None` if there is no such rank.
     fn daemon_of(&self, nspace: &CStr, rank: u32) -> Option<u32>;
-    /// Has the errors of processes shown to `rw_plugin_proc_error` before PRRTE acts on them. Only while PRRTE's own
+    /// Has the errors and ends of processes shown to `rw_plugin_proc_state` before PRRTE acts on them. Only while PRRTE's own
     /// thread waits for this one.
-    fn watch_errors(&self) -> bool;
-    /// What kind of error a state is.
-    fn classify(&self, state: u32) -> ProcessError;
+    fn watch_processes(&self) -> bool;
+    /// What a state means.
+    fn classify(&self, state: u32) -> ProcessEvent;
     /// Whether the daemons have been told to end.
     fn ending(&self) -> bool;
     /// The daemon is gone: nothing is routed to it or awaited from it any more. Only in PRRTE's own thread.
     fn forget_daemon(&self, daemon: u32);
-    /// Tells PRRTE that the connection to a daemon broke; comes back through `rw_plugin_proc_error`. Any thread.
+    /// Tells PRRTE that the connection to a daemon broke; comes back through `rw_plugin_proc_state`. Any thread.
     fn report_daemon_lost(&self, nspace: &CStr, daemon: u32);
     /// Tells PRRTE that a rank has ended without a word. Any thread.
     fn report_rank_lost(&self, nspace: &CStr, rank: u32);

@@ -7,10 +7,12 @@ use std::ffi::{CStr, c_int, c_void};
 
 use c_shims::prte;
 
-use crate::{ProcessError, Runtime, Unsupported, symbols};
+use crate::{ProcessEvent, Runtime, Unsupported, symbols};
 
 /// States of `plm_types.h`, the same in every 3.0 release.
 mod state {
+    pub const TERMINATED: u32 = 20;
+    pub const KILLED_BY_COMMAND: u32 = 51;
     pub const ABORTED: u32 = 52;
     pub const FAILED_TO_START: u32 = 53;
     pub const ABORTED_BY_SIGNAL: u32 = 54;
@@ -89,24 +91,26 @@ impl Runtime for Prte3 {
         if daemon == INVALID { None } else { u32::try_from(daemon).ok() }
     }
 
-    fn watch_errors(&self) -> bool {
+    fn watch_processes(&self) -> bool {
         // SAFETY: PRRTE's thread waits for the caller, so nobody walks the list.
         unsafe { prte::rw_prte3_wrap(self.proc_states) }
     }
 
-    fn classify(&self, state: u32) -> ProcessError {
+    fn classify(&self, state: u32) -> ProcessEvent {
         match state {
             state::COMM_FAILED
             | state::HEARTBEAT_FAILED
             | state::UNABLE_TO_SEND
             | state::NO_PATH
             | state::FAILED_TO_CONNECT
-            | state::FAILED_TO_START => ProcessError::DaemonLost,
-            state::TERM_NON_ZERO => ProcessError::NonZeroExit,
-            state::ABORTED | state::ABORTED_BY_SIGNAL | state::TERM_WITHOUT_SYNC | state::CALLED_ABORT => {
-                ProcessError::Abnormal
+            | state::FAILED_TO_START => ProcessEvent::DaemonLost,
+            state::TERM_NON_ZERO => ProcessEvent::NonZeroExit,
+            state::CALLED_ABORT => ProcessEvent::Abort,
+            state::KILLED_BY_COMMAND | state::ABORTED | state::ABORTED_BY_SIGNAL | state::TERM_WITHOUT_SYNC => {
+                ProcessEvent::Abnormal
             }
-            _ => ProcessError::Other,
+            state::TERMINATED => ProcessEvent::Ended,
+            _ => ProcessEvent::Other,
         }
     }
 

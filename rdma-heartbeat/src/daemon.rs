@@ -22,6 +22,7 @@ use tracing::{info, warn};
 use crate::control::{Control, Received};
 use crate::job::Job;
 use crate::launch::{LAUNCH_VERSION, Startup};
+use crate::lifeline::Lifelines;
 use crate::network::Network;
 use crate::pin::PinError;
 use crate::poller::{Poller, Token};
@@ -86,6 +87,7 @@ pub struct Daemon {
     network: Option<Network>,
     segment: Segment,
     watch: Watch,
+    lifelines: Option<Lifelines>,
     runtime: Runtime,
     job: Job,
     link: Link,
@@ -131,6 +133,8 @@ impl Daemon {
         let (launch, me, now) = (&startup.launch, startup.me, clock::now());
         let parameters = &launch.parameters;
         config(&startup).validate()?;
+        let lifelines =
+            Lifelines::start(segment).map_err(|error| warn!(%error, "deaths are seen at their end only")).ok();
         let segment = Segment::open(segment)?;
         // Whoever stops mpirun itself, with Ctrl-Z say, means the job to wait.
         let runtime_limit = parameters.stop_timeout.filter(|_| me != 0);
@@ -159,6 +163,7 @@ impl Daemon {
                 parameters.fence,
                 startup.runtime_pid,
             ),
+            lifelines,
             runtime,
             job: Job::new(launch, &segment, now),
             link: Link::Meeting(Rendezvous::new(me, launch.universe, &launch.rendezvous, now, limit)),
@@ -188,6 +193,9 @@ impl Daemon {
         }
         if let Some(descriptor) = self.runtime.descriptor() {
             self.poller.add(descriptor, Token::Runtime)?;
+        }
+        if let Some(lifelines) = &self.lifelines {
+            self.poller.add(lifelines.descriptor(), Token::Lifelines)?;
         }
         if let Some(server) = &self.status {
             self.poller.add(server.descriptor(), Token::Status)?;
@@ -261,7 +269,9 @@ impl Daemon {
                     member.tick(now, &mut self.actions);
                 }
                 let registers = self.startup.launch.ranks_register;
-                if !self.ready_told && (!registers || self.watch.all_initialised(&self.segment)) {
+                if !self.ready_told
+                    && (!registers || self.watch.all_initialised(&self.segment, |rank| self.job.is_dead(rank)))
+                {
                     self.ready_told = true;
                     self.watch.log_defaults(&self.segment);
                     member.ready(now, &mut self.actions);

@@ -151,6 +151,18 @@ impl Job {
         Some(ranks)
     }
 
+    /// Takes note that a rank has ended in order, which before everybody has left `MPI_Init` is no better than a death.
+    pub fn ended_early(&mut self, rank: u32, now: Time) {
+        let node = self.node_of(rank).unwrap_or(0);
+        self.died_early(now, || format!("rank {rank} (node {node})"));
+    }
+
+    /// Whether the ranks of some node have left `MPI_Init`.
+    #[must_use]
+    pub fn has_ready_nodes(&self) -> bool {
+        self.rank_nodes.iter().any(|node| self.ready.contains(node))
+    }
+
     fn died_early(&mut self, now: Time, who: impl FnOnce() -> String) {
         if !self.all_ready && self.early_death.is_none() {
             self.early_death = Some((now, who()));
@@ -206,7 +218,8 @@ impl Job {
         }
         let (at, who) = self.early_death.as_ref()?;
         (now >= *at + self.grace).then(|| {
-            let what = "died before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended";
+            let what =
+                "ended before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended";
             (EndReason::InitFailure, format!("{who} {what}"))
         })
     }

@@ -14,6 +14,7 @@
 //! | [`watch`] | the ranks of this node |
 //! | [`runtime`] | this node's runtime daemon |
 //! | [`pin`] | a process that is held fast while it is watched |
+//! | [`lifeline`] | hearing of a death at its beginning |
 //! | [`control`] | the socket to the plugin |
 //! | [`status`] | what `ringwatch status` shows |
 //! | [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
@@ -24,6 +25,7 @@ pub mod daemon;
 pub mod defaults;
 pub mod job;
 pub mod launch;
+pub mod lifeline;
 pub mod logging;
 pub mod network;
 pub mod parameters;

@@ -119,14 +119,21 @@ impl Pin {
         matches!(poll(&mut waiting, PollTimeout::ZERO), Ok(1..))
     }
 
+    /// How the process is ending, if all of it is: from the moment the kernel has decided so. Not told apart from living
+    /// on is a process that ends with status 0.
+    #[must_use]
+    pub fn fate(&self) -> Option<RankReason> {
+        let sample = self.sample()?;
+        // Of a stopped process the field is the signal that stopped it.
+        let decided = sample.exit_code != 0 && !matches!(sample.state, b'T' | b't');
+        decided.then(|| reason_of(sample.exit_code))
+    }
+
     /// How the process ended, as far as it can still be seen: only until its parent collects it.
     #[must_use]
     pub fn end_reason(&self) -> RankReason {
         match self.sample() {
-            Some(sample) if matches!(sample.state, b'Z' | b'X') => match sample.exit_code & 0x7f {
-                0 => RankReason::Exited { status: (sample.exit_code >> 8) & 0xff },
-                signal => RankReason::Signaled { signal },
-            },
+            Some(sample) if matches!(sample.state, b'Z' | b'X') => reason_of(sample.exit_code),
             _ => RankReason::Reported,
         }
     }
@@ -173,6 +180,13 @@ impl AsFd for Pin {
     /// Readable once the process has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
+    }
+}
+
+fn reason_of(exit_code: i32) -> RankReason {
+    match exit_code & 0x7f {
+        0 => RankReason::Exited { status: (exit_code >> 8) & 0xff },
+        signal => RankReason::Signaled { signal },
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Token {
     Runtime,
     /// The process descriptor of the rank in a slot.
     Rank(u32),
+    /// The waiting thread of [`crate::lifeline`].
+    Lifelines,
     /// The socket on which status reports are asked for.
     Status,
 }
@@ -34,6 +36,7 @@ impl Token {
             Self::Network => 1,
             Self::Runtime => 2,
             Self::Status => 3,
+            Self::Lifelines => 4,
             Self::Rank(slot) => 1 << 32 | u64::from(slot),
         }
     }
@@ -44,6 +47,7 @@ impl Token {
             1 => Self::Network,
             2 => Self::Runtime,
             3 => Self::Status,
+            4 => Self::Lifelines,
             code => Self::Rank((code & u64::from(u32::MAX)) as u32),
         }
     }

@@ -17,7 +17,7 @@
 //!     20     4  beat: incremented by ringwatchd's main loop (atomic)
 //!     24     4  flags (atomic): FLAG_ALL_READY, FLAG_HELD
 //!     28    36  reserved
-//!     64  64*n  slots: pid u32, phase u32, rank u32, changed defaults u32
+//!     64  64*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes)
 //!      …   8*c  log: kind u32, id u32
 //! ```
 
@@ -41,6 +41,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch1");
 const HEADER: usize = 64;
 const SLOT: usize = 64;
 const ENTRY: usize = 8;
+/// Offset of the lifeline in a slot.
+const LIFELINE: usize = 16;
 
 /// How far a local rank has come in its life with MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -226,6 +228,12 @@ impl Segment {
     #[must_use]
     pub fn changes(&self, slot: u32) -> u32 {
         self.word(self.slot_offset(slot) + 12).load(Ordering::Acquire)
+    }
+
+    /// First word of the lock of a slot: see [`crate::lifeline`].
+    #[must_use]
+    pub fn lifeline(&self, slot: u32) -> &AtomicU32 {
+        self.word(self.slot_offset(slot) + LIFELINE)
     }
 
     fn slot_offset(&self, slot: u32) -> usize {

@@ -38,7 +38,8 @@ pub fn prepare() {
     }
 }
 
-fn raise_priority() {
+/// Has the calling thread run at once when it is woken, if that is allowed.
+pub fn raise_priority() {
     let parameter = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameter is valid for the call, which affects the calling thread only.
     let result =

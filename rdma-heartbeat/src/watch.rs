@@ -11,6 +11,7 @@ use propagation::{RankReason, Time};
 use tracing::{debug, error, info, warn};
 
 use crate::defaults::Default;
+use crate::lifeline;
 use crate::pin::{Pin, PinError};
 use crate::segment::{Phase, Segment};
 use crate::stopped::{StopCount, sampling_interval};
@@ -165,6 +166,22 @@ impl Watch {
         Some(Sighting::Dead(entry.rank, reason))
     }
 
+    /// Takes note that locks have lost their owners: reports the ranks that are dying, although they have not ended yet.
+    pub fn broken(&mut self, segment: &Segment, out: &mut Vec<Sighting>) {
+        for (index, entry) in self.slots.iter_mut().enumerate() {
+            let Occupant::Pinned(pin, _) = &entry.occupant else { continue };
+            let slot = slot_number(index);
+            if !lifeline::is_broken(segment, slot) || segment.occupant(slot).1 == Phase::Finalised {
+                continue;
+            }
+            if let Some(reason) = pin.fate() {
+                info!(rank = entry.rank, pid = pin.pid(), %reason, "rank is ending");
+                entry.occupant = Occupant::Gone;
+                out.push(Sighting::Dead(entry.rank, reason));
+            }
+        }
+    }
+
     /// Kills a rank of this node if it still lives and has not finalised. Elsewhere or not: does nothing.
     pub fn fence(&self, rank: u32, segment: &Segment) {
         for (index, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.rank == rank) {
@@ -238,10 +255,16 @@ impl Watch {
         }
     }
 
-    /// Whether every rank of this node has returned from `MPI_Init`.
+    /// Whether every rank of this node that is not dead has returned from `MPI_Init`.
     #[must_use]
-    pub fn all_initialised(&self, segment: &Segment) -> bool {
-        (0..segment.slots()).all(|slot| segment.occupant(slot).1 >= Phase::Running)
+    pub fn all_initialised(&self, segment: &Segment, is_dead: impl Fn(u32) -> bool) -> bool {
+        (0..segment.slots()).all(|slot| segment.occupant(slot).1 >= Phase::Running || is_dead(segment.rank(slot)))
+    }
+
+    /// Whether a rank of this node has entered `MPI_Init`.
+    #[must_use]
+    pub fn has_registered(&self, segment: &Segment) -> bool {
+        (0..segment.slots()).any(|slot| segment.occupant(slot).1 >= Phase::Initialising)
     }
 
     /// Logs which defaults of Open MPI the ranks of this node have changed.
@@ -297,7 +320,7 @@ mod tests {
         segment.enter(2, 1, Phase::Initialising);
         assert_eq!(look(&mut watch, 20, &segment), [Sighting::Pinned(1)]);
         assert_eq!(look(&mut watch, 40, &segment), []);
-        assert!(!watch.all_initialised(&segment));
+        assert!(!watch.all_initialised(&segment, |_| false));
         assert!(watch.descriptor(2).is_none());
         watch.fence(4, &segment);
         watch.fence(5, &segment);
@@ -314,7 +337,7 @@ mod tests {
         segment.enter(1, i32::MAX as u32, Phase::Finalised);
         let mut watch = Watch::new(&segment, LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
-        assert!(watch.has_living(&segment) && watch.all_initialised(&segment));
+        assert!(watch.has_living(&segment) && watch.all_initialised(&segment, |_| false));
         segment.enter(0, child.id(), Phase::Finalised);
         assert!(!watch.has_living(&segment));
         child.kill().unwrap();

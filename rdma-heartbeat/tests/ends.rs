@@ -64,7 +64,7 @@ fn a_rank_lost_during_init_ends_the_job() {
     let sentence = expect_end_everywhere(&mut cluster, EndReason::InitFailure);
     assert_eq!(
         sentence,
-        "rank 2 (node 1) died before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended"
+        "rank 2 (node 1) ended before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended"
     );
     for rank in 0..3 {
         assert!(was_killed(cluster.rank_end(rank)));

@@ -16,8 +16,8 @@
  *                          mixed         all of these, by rank
  *   --victims R,R        the ranks that will die in OP
  *   --die HOW            how they die once the file "go" is there: kill, segv,
- *                        abort, exit0, exit3, quit0 (no handlers), stop, sleep
- *                        (they only sleep, uninterruptibly), none
+ *                        abort, exit0, exit3, quit0 (no handlers), stop, mpiabort,
+ *                        sleep (they only sleep, uninterruptibly), none
  *   --second R:WHERE     another rank kills itself: "error" before the revoke,
  *                        "revoked" after it, "shrink" inside MPIX_Comm_shrink,
  *                        "shrunk" after it, "agree" inside MPIX_Comm_agree,
@@ -113,6 +113,7 @@ static void die(const char *how) {
     if (!strcmp(how, "kill")) raise(SIGKILL);
     else if (!strcmp(how, "segv")) { signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); }
     else if (!strcmp(how, "abort")) { signal(SIGABRT, SIG_DFL); abort(); }
+    else if (!strcmp(how, "mpiabort")) MPI_Abort(MPI_COMM_WORLD, 42);
     else if (!strcmp(how, "exit0")) exit(0);
     else if (!strcmp(how, "exit3")) exit(3);
     else if (!strcmp(how, "quit0")) _exit(0);
@@ -284,6 +285,8 @@ static void recover(void) {
         MPI_Comm_size(comm, &size);
         event("shrunk %d %d", size, rank);
         int works = allreduce(comm, false, NULL) == MPI_SUCCESS;
+        /* Whoever gives it up gets the others out of it. */
+        if (!works) MPIX_Comm_revoke(comm);
         second_inside("agree");
         code = MPIX_Comm_agree(comm, &works);
         if (code == MPI_SUCCESS && works) {
@@ -407,12 +410,13 @@ int main(int count, char **arguments) {
     open_diary();
     initialise(&count, &arguments);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    int code = MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (code != MPI_SUCCESS) comm = MPI_COMM_WORLD;
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
 
-    int code = MPI_Barrier(comm);
+    if (code == MPI_SUCCESS) code = MPI_Barrier(comm);
     if (code == MPI_SUCCESS) {
         event("ready");
         if (strcmp(op, "none")) code = operate(op);

@@ -31,6 +31,33 @@ fn the_side_of_prterun_has_no_rank_left() {
     });
 }
 
+/// `MPI_Abort` ends the job as ever, and its status says so.
+fn mpi_abort(lab: &Lab, callers: &[u32]) {
+    let mut job = Job::new().blocked_in("allreduce", callers).arguments(&["--die", "mpiabort", "--hold"]).start(lab);
+    job.wait_until_blocked();
+    job.go();
+    let outcome = job.finish();
+    outcome.require(outcome.status != 0, "mpirun's exit status is not 0");
+    outcome.require(outcome.diaries.all("done").next().is_none(), "no rank goes on");
+    outcome.require(outcome.stderr.contains("MPI_ABORT"), "mpirun says who called MPI_Abort");
+    outcome.left_nothing();
+}
+
+#[test]
+fn a_rank_calls_mpi_abort() {
+    in_lab(|lab| mpi_abort(lab, &[5]));
+}
+
+#[test]
+fn a_rank_on_the_host_of_prterun_calls_mpi_abort() {
+    in_lab(|lab| mpi_abort(lab, &[0]));
+}
+
+#[test]
+fn all_ranks_call_mpi_abort() {
+    in_lab(|lab| mpi_abort(lab, &[0, 1, 2, 3, 4, 5, 6, 7]));
+}
+
 /// Something that would need fencing happens, and the user has switched fencing off.
 fn without_fencing(lab: &Lab, words: &[&str], strike: impl FnOnce(&mut Running<'_>)) {
     let mut job = Job::new().parameter("fence", "false").blocked_in("mixed", &[4, 5]).arguments(&["--hold"]).start(lab);

@@ -72,6 +72,23 @@ struct Seen {
     ends: Vec<(Vec<String>, Vec<String>, i32)>,
 }
 
+/// Output, messages and status of a job of a shell script.
+fn end_of(lab: &Lab, script: &str) -> (Vec<String>, Vec<String>, i32) {
+    let lines = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(without_numbers).collect();
+        lines.sort();
+        lines.dedup();
+        lines
+    };
+    let run = || Job::new().without_fault_tolerance().program(&["sh", "-c", script]).run(lab);
+    let mut outcome = run();
+    // Stock's prterun crashes in one of some hundred jobs whose ranks fail.
+    if outcome.status == -libc::SIGSEGV {
+        outcome = run();
+    }
+    (lines(&outcome.stdout), lines(&outcome.stderr), outcome.status)
+}
+
 fn look(lab: &Lab) -> Seen {
     let mut job = Job::new().without_fault_tolerance().arguments(&["--op", "allreduce", "--hold"]).start(lab);
     job.wait_until_blocked();
@@ -89,19 +106,9 @@ fn look(lab: &Lab) -> Seen {
     job.end();
     let outcome = job.finish();
     outcome.finished_without(&[]);
-    let mut ends = Vec::new();
-    for script in
-        ["echo hello from $PMIX_RANK", "echo error of $PMIX_RANK >&2; exit 3", "exit $PMIX_RANK", "kill -9 $$"]
-    {
-        let outcome = Job::new().without_fault_tolerance().program(&["sh", "-c", script]).run(lab);
-        let lines = |text: &str| {
-            let mut lines: Vec<String> = text.lines().map(without_numbers).collect();
-            lines.sort();
-            lines.dedup();
-            lines
-        };
-        ends.push((lines(&outcome.stdout), lines(&outcome.stderr), outcome.status));
-    }
+    let scripts = ["echo hello from $PMIX_RANK", "echo error of $PMIX_RANK >&2; exit 3", "kill -9 $$"];
+    // Stock's mpirun hangs in one of ten jobs whose ranks end while it still starts others.
+    let ends = scripts.map(|script| end_of(lab, &format!("sleep 0.5; {script}"))).into();
     Seen { processes, variables, ends }
 }
 
@@ -119,11 +126,12 @@ fn a_job_without_fault_tolerance_is_as_with_stock() {
             let own = |name: &String| name.to_lowercase().contains("ringwatch") && std::env::var(name).is_err();
             assert!(!with.keys().any(own), "no variable of ringwatch in rank {rank}: {with:?}");
         }
-        // Which of several failing ranks is named first is a matter of chance.
         for (with, stock) in with.ends.iter().zip(&stock.ends) {
             assert_eq!(with.0, stock.0, "the same output");
-            assert_eq!(with.1, stock.1, "the same messages");
-            assert_eq!(with.2 == 0, stock.2 == 0, "the same status: {} and {}", with.2, stock.2);
+            assert_eq!(with.2, stock.2, "the same status");
+            // Of its own messages about a job that fails stock prints some or none, as chance will have it.
+            let told = with.1.iter().find(|line| line.contains("ringwatch"));
+            assert_eq!(told, None, "no message of ringwatch");
         }
     });
 }
@@ -135,7 +143,7 @@ fn parameters_are_ignored_without_fault_tolerance() {
         let job = Job::new().without_fault_tolerance().environment("PMIX_MCA_psensor_ringwatch_period", "nonsense");
         let outcome = job.arguments(&["--op", "none"]).run(lab);
         outcome.finished_without(&[]);
-        outcome.require(outcome.stderr.is_empty(), "mpirun says nothing");
+        outcome.require(outcome.sentences().is_empty(), "ringwatch says nothing");
     });
 }
 

@@ -2,19 +2,28 @@
 
 use std::time::Duration;
 
+use system_tests::diary::PROC_FAILED;
 use system_tests::{Job, Lab, Outcome, SLACK, in_lab, process};
 
 const VICTIM: u32 = 5;
 
-/// The job either went on without the dead or ended with a status and a sentence that say so.
+/// The job either ended with a status and a sentence that say so, or all ranks whose `MPI_Init` returned went on. (It
+/// fails in some ranks and succeeds in others, as a death in it will have it.)
 fn ended_or_recovered(outcome: &Outcome, dead: &[u32]) {
-    if outcome.status == 0 {
-        outcome.finished_without(dead);
-    } else {
-        let finished = outcome.diaries.all("finalized").next().is_some();
-        outcome.require(!finished, "mpirun's status is 0 if ranks come to their end");
+    if outcome.status != 0 {
         outcome.gave_up(&[]);
+        return;
     }
+    let initialised = |rank: &u32| outcome.diaries.has(*rank, "initialised");
+    let survivors: Vec<u32> = outcome.survivors(dead).into_iter().filter(initialised).collect();
+    outcome.require(!survivors.is_empty(), "mpirun's status is 0 only if there are survivors");
+    for rank in survivors {
+        outcome.finalized(rank);
+        let line = format!("survivor {rank} has finalized");
+        outcome.require(outcome.stdout.lines().any(|known| known == line), &format!("the output has '{line}'"));
+    }
+    outcome.require(outcome.diaries.all("corrupt").next().is_none(), "no result is wrong");
+    outcome.left_nothing();
 }
 
 fn dies_in_init(lab: &Lab, rank: u32, place: &str, how: &str) -> Outcome {
@@ -163,10 +172,17 @@ fn dies_in_finalize(lab: &Lab, rank: u32, place: &str, how: &str) -> Outcome {
     outcome
 }
 
+/// `MPI_Finalize` returned, if only to say that a process has failed in it.
+fn returned_from_finalize(outcome: &Outcome, rank: u32) {
+    let code = outcome.diaries.first(rank, "finalized").map(|entry| entry.text());
+    let known = code.as_deref() == Some("0") || code.as_deref() == Some(PROC_FAILED);
+    outcome.require(known, &format!("MPI_Finalize of rank {rank} returns, not {code:?}"));
+}
+
 /// All survivors came to their end and mpirun says so; what the victim printed before does not matter.
 fn survivors_finalized(outcome: &Outcome, victim: u32) {
     for rank in outcome.survivors(&[victim]) {
-        outcome.finalized(rank);
+        returned_from_finalize(outcome, rank);
         let line = format!("survivor {rank} has finalized");
         outcome.require(outcome.stdout.lines().any(|known| known == line), &format!("the output has '{line}'"));
     }
@@ -222,7 +238,7 @@ fn node_fails_in_finalize(lab: &Lab, victims: &[u32], strike: impl FnOnce(&mut s
     strike(&mut job);
     let outcome = job.finish();
     for rank in outcome.survivors(victims) {
-        outcome.finalized(rank);
+        returned_from_finalize(&outcome, rank);
     }
     outcome.require(outcome.status == 0, "mpirun's exit status is 0");
     outcome.no_lies().left_nothing();

@@ -371,9 +371,16 @@ fn values_of_the_user_stay() {
         let told = |job: Job| {
             let job = started(lab, job);
             job.end();
-            let outcome = job.finish();
-            outcome.finished_without(&[]);
-            names.map(|name| outcome.stderr.contains(&format!("set {name} to")))
+            let folder = job.folder().to_owned();
+            job.finish().finished_without(&[]);
+            // On every node, for both of its ranks.
+            names.map(|name| {
+                ["h1", "h2", "h3", "h4"].iter().all(|host| {
+                    let log = fs::read_to_string(folder.join(format!("{host}.log"))).unwrap_or_default();
+                    log.lines().filter(|line| line.contains("defaults") && line.contains(&format!("{name}="))).count()
+                        == 2
+                })
+            })
         };
         assert_eq!(told(plain()), [true, true, true]);
         assert_eq!(told(plain().options(&["--mca", "coll_han_priority", "0"])), [false, true, true]);
@@ -382,21 +389,17 @@ fn values_of_the_user_stay() {
     });
 }
 
-/// What ranks and mpirun say comes in whole lines.
+/// As long as all is well nobody hears of ringwatch, and what it has to say comes in whole lines.
 #[test]
-fn sentences_are_not_torn() {
+fn nothing_is_said_while_all_is_well() {
     in_lab(|lab| {
-        for _ in 0..3 {
-            let job = started(lab, plain());
-            job.end();
-            let outcome = job.finish();
-            outcome.finished_without(&[]);
-            for line in
-                outcome.stderr.lines().filter(|line| line.contains("ringwatch") || line.contains("fault tolerance"))
-            {
-                let whole = line.starts_with("ringwatch: set ") && line.ends_with(" for fault tolerance");
-                outcome.require(whole && line.matches("ringwatch").count() == 1, &format!("'{line}' is one line"));
-            }
-        }
+        let job = started(lab, plain().parameter("log", "stderr").parameter("log_level", "warn"));
+        job.end();
+        let outcome = job.finish();
+        outcome.finished_without(&[]);
+        // Stock's launcher warns now and then that a child was faster than it.
+        let said: Vec<&str> =
+            outcome.stderr.lines().filter(|line| !line.trim().is_empty() && !line.contains("setpgid")).collect();
+        outcome.require(said.is_empty(), &format!("mpirun says nothing, not {said:?}"));
     });
 }

@@ -34,6 +34,17 @@ impl Daemon {
                     self.saw(sighting, now);
                 }
             }
+            Token::Lifelines => {
+                if let Some(lifelines) = &self.lifelines {
+                    lifelines.clear();
+                }
+                let mut sightings = std::mem::take(&mut self.sightings);
+                self.watch.broken(&self.segment, &mut sightings);
+                for sighting in sightings.drain(..) {
+                    self.saw(sighting, now);
+                }
+                self.sightings = sightings;
+            }
             Token::Status => self.take_questions(now),
         }
     }
@@ -63,6 +74,11 @@ impl Daemon {
             ToDaemon::RankLost { rank, .. } if self.watch.has_finalised(rank, &self.segment) => {}
             ToDaemon::RankLost { rank, .. } if self.is_watched_elsewhere(rank) => {}
             ToDaemon::RankLost { rank, reason } => self.rank_is_dead(rank, reason, now),
+            // Whoever is in MPI_Init waits for everybody; but a job need not use MPI at all.
+            ToDaemon::RankEnded(rank) if self.job.has_ready_nodes() || self.watch.has_registered(&self.segment) => {
+                self.job.ended_early(rank, now);
+            }
+            ToDaemon::RankEnded(_) => {}
             ToDaemon::Finished => {
                 self.finished = true;
                 if self.startup.me == 0 && self.ending.is_none() {
@@ -123,6 +139,9 @@ impl Daemon {
                 let Some(descriptor) = self.watch.descriptor(slot) else { return };
                 if let Err(error) = self.poller.add(descriptor, Token::Rank(slot)) {
                     error!(slot, %error, "the end of a rank will not be seen");
+                }
+                if let Some(lifelines) = &self.lifelines {
+                    lifelines.look_again();
                 }
                 let rank = self.segment.rank(slot);
                 if self.segment.flags() & FLAG_HELD != 0 {

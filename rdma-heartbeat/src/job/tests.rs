@@ -90,7 +90,7 @@ fn a_death_before_all_are_ready_ends_the_job_after_a_grace() {
     assert_eq!(reason, EndReason::InitFailure);
     assert_eq!(
         sentence,
-        "rank 2 (node 1) died before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended"
+        "rank 2 (node 1) ended before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended"
     );
 }
 

@@ -1,0 +1,145 @@
+//! Hearing of the death of a rank at its beginning.
+//!
+//! A process descriptor becomes readable when the *last* thread of a process has left and its memory has been given
+//! back: with some gigabytes, or with a processor that others want, too, that takes tens to hundreds of milliseconds.
+//! But the first thing that the kernel does for every dying thread is to mark the robust locks that it holds, and to
+//! wake who waits for them. So every rank holds such a lock in its slot of the node segment, taken in `MPI_Init`, and a
+//! thread of `ringwatchd` waits for all of them.
+//!
+//! A mark means that a *thread* has died; whether the process is dying is then asked of the kernel
+//! ([`crate::pin::Pin::fate`]). Where the kernel cannot wait for several locks (before 5.16), or the lock is missing,
+//! the process descriptor does the same, later.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::errno::Errno;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::segment::Segment;
+use crate::setup;
+
+/// Set by the kernel in the lock of a dead thread.
+const OWNER_DIED: u32 = 0x4000_0000;
+/// Asks the kernel to wake somebody when it sets [`OWNER_DIED`].
+const WAITERS: u32 = 0x8000_0000;
+/// The thread that holds a lock.
+const OWNER: u32 = 0x3fff_ffff;
+/// Most words that one `futex_waitv` takes; one is the call to look again.
+const MOST: usize = 128;
+const STACK: usize = 64 << 10;
+
+/// Has the calling thread hold the lock of its slot until it dies.
+pub fn hold(segment: &Segment, slot: u32) {
+    let lock = segment.lifeline(slot).as_ptr().cast::<libc::pthread_mutex_t>();
+    // SAFETY: the place is as large as a lock, aligned, and mapped until the process ends; nobody else uses it as a lock.
+    unsafe {
+        let mut attributes = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::zeroed();
+        let attributes = attributes.as_mut_ptr();
+        if libc::pthread_mutexattr_init(attributes) == 0 {
+            libc::pthread_mutexattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED);
+            libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST);
+            libc::pthread_mutex_init(lock, attributes);
+            libc::pthread_mutexattr_destroy(attributes);
+            libc::pthread_mutex_lock(lock);
+        }
+    }
+}
+
+/// Whether the thread that held the lock of a slot has died.
+#[must_use]
+pub fn is_broken(segment: &Segment, slot: u32) -> bool {
+    segment.lifeline(slot).load(Ordering::Acquire) & OWNER_DIED != 0
+}
+
+/// The waiting thread.
+pub struct Lifelines {
+    event: Arc<EventFd>,
+    call: Arc<AtomicU32>,
+}
+
+/// `struct futex_waitv`
+#[repr(C)]
+struct Wait {
+    value: u64,
+    address: u64,
+    flags: u32,
+    reserved: u32,
+}
+
+impl Lifelines {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn start(segment: &OwnedFd) -> io::Result<Self> {
+        let segment = Segment::open(segment).map_err(io::Error::other)?;
+        let event = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+        let call = Arc::new(AtomicU32::new(0));
+        let (told, called) = (Arc::clone(&event), Arc::clone(&call));
+        std::thread::Builder::new().name("lifelines".into()).stack_size(STACK).spawn(move || {
+            setup::raise_priority();
+            wait_for_all(&segment, &called, &told);
+        })?;
+        Ok(Self { event, call })
+    }
+
+    /// A rank has registered: its lock is to be waited for, too.
+    pub fn look_again(&self) {
+        self.call.fetch_add(1, Ordering::AcqRel);
+        // SAFETY: wakes the waiters of a word of this process.
+        unsafe { libc::syscall(libc::SYS_futex, self.call.as_ptr(), libc::FUTEX_WAKE, 1) };
+    }
+
+    /// Readable when a lock has lost its owner.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+
+    /// Makes the descriptor unreadable until the next loss.
+    pub fn clear(&self) {
+        let mut count = 0u64;
+        // SAFETY: reads eight bytes from a descriptor into a variable of that size.
+        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+fn wait_for_all(segment: &Segment, call: &AtomicU32, event: &EventFd) {
+    let mut told = vec![false; segment.slots() as usize];
+    let mut waits = Vec::with_capacity(MOST);
+    loop {
+        waits.clear();
+        waits.push(wait_on(call, call.load(Ordering::Acquire)));
+        for (slot, told) in (0..segment.slots()).zip(&mut told) {
+            let word = segment.lifeline(slot);
+            let value = word.load(Ordering::Acquire);
+            if value & OWNER_DIED != 0 {
+                if !std::mem::replace(told, true) {
+                    let _ = event.write(1);
+                }
+            } else if value & OWNER != 0 && waits.len() < MOST {
+                // Lost the race: the next turn sees why.
+                if word.compare_exchange(value, value | WAITERS, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                    waits[0].value = waits[0].value.wrapping_sub(1) & u64::from(u32::MAX);
+                }
+                waits.push(wait_on(word, value | WAITERS));
+            }
+        }
+        let none = std::ptr::null::<libc::timespec>();
+        // SAFETY: the list and the words in it outlive the call, which has no time limit.
+        let result = unsafe {
+            libc::syscall(libc::SYS_futex_waitv, waits.as_ptr(), waits.len(), 0, none, libc::CLOCK_MONOTONIC)
+        };
+        if result < 0 && !matches!(Errno::last(), Errno::EAGAIN | Errno::EINTR) {
+            return;
+        }
+    }
+}
+
+fn wait_on(word: &AtomicU32, value: u32) -> Wait {
+    const FUTEX_32: u32 = 2;
+    Wait { value: u64::from(value), address: word.as_ptr() as u64, flags: FUTEX_32, reserved: 0 }
+}
