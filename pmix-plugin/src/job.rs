@@ -211,21 +211,28 @@ pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
     }
     let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) else { return false };
     match kind {
-        ProcessEvent::Other => return false,
+        ProcessEvent::Other | ProcessEvent::DaemonLost => false,
         ProcessEvent::Ended => {
             job.supervisor.tell(&ToDaemon::RankEnded(rank));
-            return false;
+            false
         }
-        _ => job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported }),
-    }
-    if kind == ProcessEvent::NonZeroExit {
+        // Which ranks it was meant for PRRTE does not say; its own answer and the standard's usual one is: all.
+        ProcessEvent::Abort => {
+            job.end(&format!("rank {rank} called MPI_Abort; the job is ended"));
+            true
+        }
         // PRRTE would end the whole job: for the survivors it is a death like any other.
-        runtime.report_rank_lost(nspace, rank);
-        return true;
+        ProcessEvent::NonZeroExit => {
+            job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
+            runtime.report_rank_lost(nspace, rank);
+            true
+        }
+        // PRRTE counts every report as one more process that has ended, and ends the job when the count is full.
+        ProcessEvent::Abnormal => {
+            job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
+            !lock(&job.counted).insert(rank)
+        }
     }
-    // PRRTE counts every report as one more process that has ended, and ends the job when the count is full. What
-    // MPI_Abort does to the other ranks is still left to it.
-    !lock(&job.counted).insert(rank) && kind != ProcessEvent::Abort
 }
 
 /// A daemon's connection is broken.
@@ -259,8 +266,8 @@ impl Job {
 
     /// The job cannot go on: says why and has prterun end with a status other than zero.
     pub fn end(&self, sentence: &str) {
-        if let Some(runtime) = RUNTIME.get() {
-            self.ended.store(true, Ordering::SeqCst);
+        // Only the first reason: what follows from it is no news.
+        if let Some(runtime) = RUNTIME.get().filter(|_| !self.ended.swap(true, Ordering::SeqCst)) {
             eprintln!("ringwatch: {sentence}");
             runtime.end_job(JOB_ENDED);
         }

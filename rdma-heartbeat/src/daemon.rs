@@ -269,9 +269,7 @@ impl Daemon {
                     member.tick(now, &mut self.actions);
                 }
                 let registers = self.startup.launch.ranks_register;
-                if !self.ready_told
-                    && (!registers || self.watch.all_initialised(&self.segment, |rank| self.job.is_dead(rank)))
-                {
+                if !self.ready_told && (!registers || self.watch.all_initialised(&self.segment)) {
                     self.ready_told = true;
                     self.watch.log_defaults(&self.segment);
                     member.ready(now, &mut self.actions);
