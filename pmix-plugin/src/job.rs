@@ -28,6 +28,8 @@ static JOB: OnceLock<Arc<Job>> = OnceLock::new();
 static LAUNCHED: Mutex<Option<Launched>> = Mutex::new(None);
 /// The runtime, in prterun only.
 static RUNTIME: OnceLock<Box<dyn Runtime>> = OnceLock::new();
+/// The runtime in every other daemon, where only the ends of its own ranks are looked at.
+static OWN_RANKS: OnceLock<Box<dyn Runtime>> = OnceLock::new();
 
 struct Launched {
     launch: LaunchData,
@@ -167,6 +169,12 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
         _segment_file: file,
     });
     let _ = JOB.set(Arc::clone(&job));
+    if me != 0 {
+        // Without it nothing is lost but the news of ranks that end before MPI_Init.
+        if let Ok(runtime) = OWN_RANKS.get_or_init_with(prte_hooks::find) {
+            runtime.watch_processes();
+        }
+    }
     Supervisor::run(job)?;
     let variables = rank_environment.into_iter().chain([(SEGMENT_VARIABLE.to_owned(), path)]);
     Ok(variables.filter_map(|(name, value)| Some((CString::new(name).ok()?, CString::new(value).ok()?))).collect())
@@ -198,7 +206,10 @@ pub fn client_lost(nspace: &CStr, rank: u32) {
 
 /// PRRTE is about to act on the error of a process, in its own thread. Returns whether that is all dealt with.
 pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
-    let Some(runtime) = RUNTIME.get() else { return false };
+    let Some(runtime) = RUNTIME.get() else {
+        own_rank_state(nspace, rank, state);
+        return false;
+    };
     // SAFETY: PMIx is initialised while PRRTE runs.
     let own = unsafe { CStr::from_ptr(c_shims::pmix::rw_pmix_my_nspace()) };
     let kind = runtime.classify(state);
@@ -231,6 +242,16 @@ pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
         ProcessEvent::Abnormal => {
             job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
             !lock(&job.counted).insert(rank)
+        }
+    }
+}
+
+/// In a daemon other than prterun: PRRTE tells prterun of an end in order only when all ranks of the node have ended.
+fn own_rank_state(nspace: &CStr, rank: u32, state: u32) {
+    let job = JOB.get().filter(|job| job.nspace.as_c_str() == nspace);
+    if let (Some(job), Some(runtime)) = (job, OWN_RANKS.get()) {
+        if runtime.classify(state) == ProcessEvent::Ended {
+            job.supervisor.tell(&ToDaemon::RankEnded(rank));
         }
     }
 }
@@ -273,16 +294,14 @@ impl Job {
         }
     }
 
-    /// At the end of the job: if no rank came to its end in order, prterun's status must say so, even if the news of the
-    /// last death has not come back from `ringwatchd` yet.
+    /// At the end of the job: if no rank came to its end in order, prterun's status must say so, even if `ringwatchd` has
+    /// not come to say so yet. What PRRTE has counted proves nothing: a rank whose `MPI_Finalize` a failure has cut short
+    /// leaves without a word to PRRTE.
     fn tell_if_nobody_is_left(&self) {
         let Some(runtime) = RUNTIME.get() else { return };
-        let mut dead = lock(&self.counted).clone();
-        dead.extend((0..self.segment.len()).filter_map(|index| match self.segment.entry(index) {
-            Some(Entry::Rank(rank)) => Some(rank),
-            _ => None,
-        }));
-        let nobody = dead.len() == self.launch.rank_nodes.len();
+        let entries = (0..self.segment.len()).filter_map(|index| self.segment.entry(index));
+        let dead = entries.filter(|entry| matches!(entry, Entry::Rank(_))).count();
+        let nobody = dead == self.launch.rank_nodes.len();
         if nobody && runtime.exit_status() == 0 && !self.ended.swap(true, Ordering::SeqCst) {
             eprintln!("ringwatch: every rank of the job is dead; the job is ended");
             runtime.set_exit_status(JOB_ENDED);

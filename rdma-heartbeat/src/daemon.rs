@@ -277,6 +277,12 @@ impl Daemon {
                 self.perform(now);
             }
         }
+        if self.startup.me != 0 && self.watch.has_registered(&self.segment) {
+            // It never came to MPI_Init, where the others of this node wait for it.
+            if let Some(rank) = self.job.take_ended() {
+                self.rank_is_dead(rank, RankReason::Exited { status: 0 }, now);
+            }
+        }
         self.judge(now);
         self.control.flush();
         if let Some(server) = &mut self.status {
@@ -295,6 +301,10 @@ impl Daemon {
         if self.job.all_ready() && self.segment.flags() & FLAG_ALL_READY == 0 {
             info!("every rank has left MPI_Init");
             self.segment.set_flags(FLAG_ALL_READY);
+        }
+        // Whoever is in MPI_Init waits for everybody; but a job need not use MPI at all.
+        if self.watch.has_registered(&self.segment) || self.job.has_ready_nodes() {
+            self.job.miss_who_ended(now);
         }
         if let Some((reason, sentence)) = self.job.verdict(now) {
             self.end_job(reason, sentence, now);

@@ -44,6 +44,8 @@ pub struct Job {
     ready: BTreeSet<NodeId>,
     all_ready: bool,
     early_death: Option<(Time, String)>,
+    /// The first rank that ended in order.
+    ended: Option<u32>,
     unfenced: Option<String>,
     graves: Vec<Grave>,
 }
@@ -65,6 +67,7 @@ impl Job {
             ready: BTreeSet::new(),
             all_ready: segment.flags() & FLAG_ALL_READY != 0,
             early_death: None,
+            ended: None,
             unfenced: None,
             graves: Vec::new(),
         };
@@ -151,10 +154,22 @@ impl Job {
         Some(ranks)
     }
 
-    /// Takes note that a rank has ended in order, which before everybody has left `MPI_Init` is no better than a death.
-    pub fn ended_early(&mut self, rank: u32, now: Time) {
-        let node = self.node_of(rank).unwrap_or(0);
-        self.died_early(now, || format!("rank {rank} (node {node})"));
+    /// Takes note that a rank has ended in order.
+    pub fn rank_ended(&mut self, rank: u32) {
+        self.ended.get_or_insert(rank);
+    }
+
+    /// The first rank that has ended in order, once.
+    pub fn take_ended(&mut self) -> Option<u32> {
+        self.ended.take()
+    }
+
+    /// Others wait in `MPI_Init`: before everybody has left it, an end in order is no better than a death.
+    pub fn miss_who_ended(&mut self, now: Time) {
+        if let Some(rank) = self.ended.filter(|_| !self.all_ready) {
+            let node = self.node_of(rank).unwrap_or(0);
+            self.died_early(now, || format!("rank {rank} (node {node})"));
+        }
     }
 
     /// Whether the ranks of some node have left `MPI_Init`.

@@ -103,7 +103,7 @@ pub enum ToDaemon {
         /// What is known about its end.
         reason: RankReason,
     },
-    /// A rank has ended, in order as far as the runtime knows (prterun only).
+    /// A rank has ended, in order as far as the runtime knows (prterun: any rank; prted: its own).
     RankEnded(u32),
     /// Every process of the job has ended: stop watching (prterun tells the others).
     Finished,

@@ -7,7 +7,7 @@
 //! thread of `ringwatchd` waits for all of them.
 //!
 //! A mark means that a *thread* has died; whether the process is dying is then asked of the kernel
-//! ([`crate::pin::Pin::fate`]). Where the kernel cannot wait for several locks (before 5.16), or the lock is missing,
+//! ([`Pin::fate`](crate::pin::Pin::fate)). Where the kernel cannot wait for several locks (before 5.16), or the lock is missing,
 //! the process descriptor does the same, later.
 
 use std::io;
@@ -142,4 +142,40 @@ fn wait_for_all(segment: &Segment, call: &AtomicU32, event: &EventFd) {
 fn wait_on(word: &AtomicU32, value: u32) -> Wait {
     const FUTEX_32: u32 = 2;
     Wait { value: u64::from(value), address: word.as_ptr() as u64, flags: FUTEX_32, reserved: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::wait_until;
+
+    #[test]
+    fn the_death_of_a_holder_is_told_once_and_nothing_else_is() {
+        let (segment, file) = Segment::create(&[4, 5], 8).unwrap();
+        let lifelines = Lifelines::start(&file).unwrap();
+        let segment = Arc::new(segment);
+        let (dying, leave) = (Arc::clone(&segment), Arc::new(AtomicU32::new(0)));
+        let (left, ready) = (Arc::clone(&leave), Arc::new(AtomicU32::new(0)));
+        let held = Arc::clone(&ready);
+        let holder = std::thread::spawn(move || {
+            hold(&dying, 1);
+            held.store(1, Ordering::Release);
+            wait_until(|| left.load(Ordering::Acquire) == 1);
+        });
+        wait_until(|| ready.load(Ordering::Acquire) == 1);
+        lifelines.look_again();
+        let readable = || {
+            let mut wait = [nix::poll::PollFd::new(lifelines.descriptor(), nix::poll::PollFlags::POLLIN)];
+            matches!(nix::poll::poll(&mut wait, nix::poll::PollTimeout::ZERO), Ok(1..))
+        };
+        // Until the thread waits, which sets the mark of a waiter.
+        wait_until(|| segment.lifeline(1).load(Ordering::Acquire) & WAITERS != 0);
+        assert!(!readable() && !is_broken(&segment, 1));
+        leave.store(1, Ordering::Release);
+        holder.join().unwrap();
+        wait_until(readable);
+        assert!(is_broken(&segment, 1) && !is_broken(&segment, 0));
+        lifelines.clear();
+        assert!(!readable());
+    }
 }

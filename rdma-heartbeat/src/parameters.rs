@@ -233,6 +233,15 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_lists_every_parameter_with_its_default() {
+        let readme = include_str!("../../README.md");
+        for Definition { name, default, .. } in DEFINITIONS {
+            let cell = if default.is_empty() { " ".to_owned() } else { format!(" `{default}` ") };
+            assert!(readme.contains(&format!("| `{name}` |{cell}|")), "{name}");
+        }
+    }
+
+    #[test]
     fn the_timeout_follows_the_period_unless_it_has_a_unit() {
         assert_eq!(with(&[("period", "10ms")]).unwrap().parameters.timeout, Duration::from_millis(100));
         let settings = with(&[("period", "10ms"), ("timeout", "50ms")]).unwrap();

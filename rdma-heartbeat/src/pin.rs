@@ -253,4 +253,19 @@ mod tests {
         assert!(matches!(Pin::take(-1), Err(PinError::Gone)));
         assert!(matches!(Pin::take(i32::MAX), Err(PinError::Gone)));
     }
+
+    #[test]
+    fn only_a_process_that_is_dying_has_a_fate() {
+        let mut child = sleeper();
+        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+        let pin = Pin::take(pid.as_raw()).unwrap();
+        assert_eq!(pin.fate(), None);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        wait_until(|| pin.is_stopped());
+        assert_eq!(pin.fate(), None);
+        child.kill().unwrap();
+        wait_until(|| pin.fate() == Some(RankReason::Signaled { signal: 9 }));
+        child.wait().unwrap();
+        assert_eq!(pin.fate(), None);
+    }
 }

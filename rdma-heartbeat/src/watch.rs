@@ -262,6 +262,12 @@ impl Watch {
         (0..segment.slots()).all(|slot| segment.occupant(slot).1 >= Phase::Running)
     }
 
+    /// Whether this rank of this node has entered `MPI_Init`.
+    #[must_use]
+    pub fn is_registered(&self, rank: u32, segment: &Segment) -> bool {
+        segment.slot_of(rank).is_some_and(|slot| segment.occupant(slot).1 >= Phase::Initialising)
+    }
+
     /// Whether a rank of this node has entered `MPI_Init`.
     #[must_use]
     pub fn has_registered(&self, segment: &Segment) -> bool {

@@ -25,13 +25,15 @@ def read(path):
 
 
 class Sample:
-    """What the kernel has counted for one thread so far, in seconds."""
+    """What the kernel has counted for some threads so far, in seconds."""
 
-    def __init__(self, folder):
-        fields = read(f"{folder}/stat").rsplit(")", 1)[1].split()
-        self.ticks = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        self.run = int(read(f"{folder}/schedstat").split()[0]) / 1e9
-        self.wakes = int(re.search(r"voluntary_ctxt_switches:\s*(\d+)", read(f"{folder}/status"))[1])
+    def __init__(self, folders):
+        self.ticks = self.run = self.wakes = 0
+        for folder in folders:
+            fields = read(f"{folder}/stat").rsplit(")", 1)[1].split()
+            self.ticks += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            self.run += int(read(f"{folder}/schedstat").split()[0]) / 1e9
+            self.wakes += int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", read(f"{folder}/status"), re.M)[1])
 
 
 def memory(pid):
@@ -44,31 +46,33 @@ def memory(pid):
 
 
 def threads():
-    """(folders of the ringwatchd processes, folders of their supervisors' threads in prterun and prted)"""
-    daemons, supervisors = [], []
+    """({pid: folders of its threads} of each ringwatchd, the same of their supervisors in prterun and prted)"""
+    daemons, supervisors = {}, {}
     for pid, (_, _, name) in processes().items():
+        tasks = [f"/proc/{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
         if name == "ringwatchd":
-            daemons.append(f"/proc/{pid}")
-        elif name in ("prterun", "prted", "mpirun"):
-            for task in os.listdir(f"/proc/{pid}/task"):
-                if read(f"/proc/{pid}/task/{task}/comm").strip() == "ringwatch":
-                    supervisors.append(f"/proc/{pid}/task/{task}")
-    return sorted(daemons), sorted(supervisors)
+            daemons[pid] = tasks
+        elif supervising := [task for task in tasks if read(f"{task}/comm").strip() == "ringwatch"]:
+            supervisors[pid] = supervising
+    return daemons, supervisors
 
 
-def shares(before, after, seconds):
-    """Percent of a core of each thread, by clock ticks and by the scheduler, and its wake-ups a second."""
-    ticks = [(after[k].ticks - before[k].ticks) / seconds * 100 for k in before]
-    run = [(after[k].run - before[k].run) / seconds * 100 for k in before]
-    wakes = [(after[k].wakes - before[k].wakes) / seconds for k in before]
-    return ticks, run, wakes
+class Shares:
+    """Percent of a core, by the scheduler and by clock ticks, and wake-ups a second, of each of some processes."""
+
+    def __init__(self, before, after, seconds):
+        pairs = [(before[pid], after[pid]) for pid in before]
+        self.run = [(b.run - a.run) / seconds * 100 for a, b in pairs]
+        self.ticks = [(b.ticks - a.ticks) / seconds * 100 for a, b in pairs]
+        self.wakes = [(b.wakes - a.wakes) / seconds for a, b in pairs]
 
 
-def mean(values):
-    return sum(values) / len(values)
+def sample(groups):
+    return {pid: Sample(folders) for pid, folders in groups.items()}
 
 
 def measure(settings, seconds, quiet):
+    """Share of all cores in use, Shares of the daemons and of their supervisors, memory of each daemon."""
     words = [w for name, value in settings.items() for w in ("--pmixmca", f"psensor_ringwatch_{name}", value)]
     this = job.Job("idle", words)
     try:
@@ -79,23 +83,25 @@ def measure(settings, seconds, quiet):
         daemons, supervisors = threads()
         if len(daemons) != len(HOSTS):
             sys.exit(f"bench: {len(daemons)} ringwatchd instead of {len(HOSTS)} are running:\n" + this.output())
-        folders = daemons + supervisors
-        busy = job.Busy()
-        began = time.monotonic()
-        before = {folder: Sample(folder) for folder in folders}
+        busy, began = job.Busy(), time.monotonic()
+        before = sample(daemons), sample(supervisors)
         while (left := seconds - (time.monotonic() - began)) > 0:
             job.note(f"  {left:.0f} s")
             time.sleep(min(left, 5))
-        after = {folder: Sample(folder) for folder in folders}
-        elapsed, busy = time.monotonic() - began, busy.share()
-        if threads()[0] != daemons:
+        if threads()[0].keys() != daemons.keys():
             sys.exit("bench: a ringwatchd was started again during the measurement")
-        own = shares({k: before[k] for k in daemons}, after, elapsed)
-        supervising = shares({k: before[k] for k in supervisors}, after, elapsed) if supervisors else ([0], [0], [0])
-        sizes = [memory(folder.rsplit("/", 1)[1]) for folder in daemons]
-        return busy, own, supervising, sizes
+        after = sample(daemons), sample(supervisors)
+        elapsed, busy = time.monotonic() - began, busy.share()
+        # What counts is what others did meanwhile; the job itself does next to nothing.
+        quiet.shares[-1] = busy
+        own, supervising = (Shares(b, a, elapsed) for b, a in zip(before, after))
+        return busy, own, supervising, [memory(pid) for pid in daemons]
     finally:
         this.clean_up()
+
+
+def mean(values):
+    return sum(values) / len(values) if values else 0
 
 
 def main(options):
@@ -109,15 +115,16 @@ def main(options):
     goals = []
     for text, settings in SETTINGS.items():
         job.note(f"  period {text}")
-        busy, (ticks, run, wakes), (_, supervising, _), sizes = measure(settings, options.seconds, quiet)
+        busy, own, supervising, sizes = measure(settings, options.seconds, quiet)
         resident, peak, share = (max(column) for column in zip(*sizes))
-        rows.append((text, "", f"{mean(run):.3f}", f"{max(run):.3f}", f"{mean(ticks):.3f}", f"{mean(wakes):.0f}",
-                     f"{mean(supervising):.3f}", f"{resident:.1f}", f"{peak:.1f}", f"{share:.1f}", f"{busy * 100:.1f}"))
-        job.say(f"  period {text}: {mean(run):.3f} % of a core, {resident:.1f} MiB")
+        rows.append((text, "", f"{mean(own.run):.3f}", f"{max(own.run):.3f}", f"{mean(own.ticks):.3f}",
+                     f"{mean(own.wakes):.0f}", f"{mean(supervising.run):.3f}", f"{resident:.1f}", f"{peak:.1f}", f"{share:.1f}", f"{busy * 100:.1f}"))
+        job.say(f"  period {text}: {mean(own.run):.3f} % of a core, {resident:.1f} MiB")
         if text == GOAL_AT:
+            met = ["met" if held else "NOT MET" for held in (max(own.run) <= GOAL_PERCENT, peak <= GOAL_MIB)]
             goals = [
-                f"processor: {max(run):.3f} % of a core, goal {GOAL_PERCENT} %: {'met' if max(run) <= GOAL_PERCENT else 'NOT MET'}",
-                f"memory: {peak:.1f} MiB, goal {GOAL_MIB} MiB: {'met' if peak <= GOAL_MIB else 'NOT MET'}",
+                f"processor: {max(own.run):.3f} % of a core (mean {mean(own.run):.3f} %), goal {GOAL_PERCENT} %: {met[0]}",
+                f"memory: {peak:.1f} MiB, goal {GOAL_MIB} MiB: {met[1]}",
             ]
     print("\nProcessor share as the scheduler counts it; memory: the highest of the four; all cores: what was "
           "in use of\nthe whole machine meanwhile, so that a disturbed measurement can be told.\n")

@@ -78,8 +78,8 @@ class Quiet:
     def summary(self):
         disturbed = sum(share > 0.1 for share in self.shares)
         if not disturbed:
-            return "nobody else used the machine before any of the measurements"
-        return (f"before {disturbed} of {len(self.shares)} measurements others used the machine "
+            return "nobody else used the machine when the measurements were made"
+        return (f"at {disturbed} of {len(self.shares)} measurements others used the machine "
                 f"(up to {max(self.shares):.0%} of it): these figures are disturbed")
 
 

@@ -74,11 +74,12 @@ impl Daemon {
             ToDaemon::RankLost { rank, .. } if self.watch.has_finalised(rank, &self.segment) => {}
             ToDaemon::RankLost { rank, .. } if self.is_watched_elsewhere(rank) => {}
             ToDaemon::RankLost { rank, reason } => self.rank_is_dead(rank, reason, now),
-            // Whoever is in MPI_Init waits for everybody; but a job need not use MPI at all.
-            ToDaemon::RankEnded(rank) if self.job.has_ready_nodes() || self.watch.has_registered(&self.segment) => {
-                self.job.ended_early(rank, now);
+            ToDaemon::RankEnded(rank) if self.startup.me == 0 => self.job.rank_ended(rank),
+            ToDaemon::RankEnded(rank) => {
+                if self.startup.launch.ranks_register && !self.watch.is_registered(rank, &self.segment) {
+                    self.job.rank_ended(rank);
+                }
             }
-            ToDaemon::RankEnded(_) => {}
             ToDaemon::Finished => {
                 self.finished = true;
                 if self.startup.me == 0 && self.ending.is_none() {

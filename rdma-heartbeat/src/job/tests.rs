@@ -134,3 +134,21 @@ fn without_fencing_whoever_may_still_run_ends_the_job() {
     assert_eq!(check(&node(1, NodeReason::Silent)), Some(EndReason::FencingOff));
     assert_eq!(check(&node(1, NodeReason::ConnectionLost)), Some(EndReason::FencingOff));
 }
+
+#[test]
+fn a_rank_that_ends_in_order_is_missed_only_while_others_wait_in_mpi_init() {
+    let mut job = job(true);
+    job.rank_ended(2);
+    assert_eq!(job.verdict(GRACE * 3), None, "nobody uses MPI yet");
+    job.miss_who_ended(GRACE * 3);
+    assert_eq!(job.verdict(GRACE * 3), None);
+    assert_eq!(job.verdict(GRACE * 4).map(|(reason, _)| reason), Some(EndReason::InitFailure));
+
+    let mut job = self::job(true);
+    for node in 0..4 {
+        job.node_ready(node);
+    }
+    job.rank_ended(2);
+    job.miss_who_ended(Time::ZERO);
+    assert_eq!(job.verdict(GRACE * 2), None);
+}
