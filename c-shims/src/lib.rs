@@ -39,8 +39,8 @@ pub mod prte {
     pub const HANDLED: c_int = 1;
 
     unsafe extern "C" {
-        /// Puts `rw_plugin_proc_state` in front of PRRTE 3's handler of process errors; false if the table has none.
-        pub fn rw_prte3_wrap(proc_states: *mut c_void) -> bool;
+        /// Puts `rw_plugin_proc_state` and `rw_plugin_send_failed` in front of PRRTE 3's handlers; false if a table lacks one.
+        pub fn rw_prte3_wrap(proc_states: *mut c_void, job_states: *mut c_void) -> bool;
         /// Number of runtime daemons, prterun's own included.
         pub fn rw_prte3_num_daemons(process_info: *const c_void) -> u32;
         /// Calls `prte_get_proc_daemon_vpid`.

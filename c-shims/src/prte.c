@@ -52,9 +52,29 @@ static void on_state(int fd, short what, void *data)
     stock(fd, what, data);
 }
 
-bool rw_prte3_wrap(void *proc_states)
+/* PRRTE's own callback for errors of a whole job. With a null job, for which PRRTE leaves the state unset, it is told of
+ * one error only: a message to a daemon could not be sent. */
+static state_callback stock_job_error;
+
+static void on_job_error(int fd, short what, void *data)
+{
+    struct state_caddy *caddy = data;
+    if (NULL == caddy->job && RW_PRTE_HANDLED == rw_plugin_send_failed()) {
+        PMIX_RELEASE(caddy);
+        return;
+    }
+    stock_job_error(fd, what, data);
+}
+
+bool rw_prte3_wrap(void *proc_states, void *job_states)
 {
     struct proc_state *state;
+    PMIX_LIST_FOREACH (state, (pmix_list_t *) job_states, struct proc_state) {
+        if (STATE_ERROR == state->job_state && on_job_error != state->callback) {
+            stock_job_error = state->callback;
+            state->callback = on_job_error;
+        }
+    }
     PMIX_LIST_FOREACH (state, (pmix_list_t *) proc_states, struct proc_state) {
         if (on_state == state->callback) {
             continue;
@@ -67,7 +87,7 @@ bool rw_prte3_wrap(void *proc_states)
             state->callback = on_state;
         }
     }
-    return NULL != stock_terminated && NULL != stock_error;
+    return NULL != stock_terminated && NULL != stock_error && NULL != stock_job_error;
 }
 
 uint32_t rw_prte3_num_daemons(const void *process_info)

@@ -41,7 +41,9 @@ const char *rw_pmix_built_for(void);
 enum { RW_PRTE_CALL_STOCK = 0, RW_PRTE_HANDLED = 1 };
 int rw_plugin_proc_state(const char *nspace, uint32_t rank, uint32_t state);
 
-bool rw_prte3_wrap(void *proc_states);
+int rw_plugin_send_failed(void);
+
+bool rw_prte3_wrap(void *proc_states, void *job_states);
 uint32_t rw_prte3_num_daemons(const void *process_info);
 int rw_prte_daemon_of(void *function, const char *nspace, uint32_t rank);
 void rw_prte_activate(void *function, const char *nspace, uint32_t rank, uint32_t state);

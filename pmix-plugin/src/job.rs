@@ -256,6 +256,12 @@ fn own_rank_state(nspace: &CStr, rank: u32, state: u32) {
     }
 }
 
+/// A message of PRRTE could not be sent, for which it would end everything. Returns whether that is dealt with: in a
+/// fault-tolerant job the daemon at the other end is lost, which the end of its connection is about to tell.
+pub fn send_failed() -> bool {
+    JOB.get().is_some() && RUNTIME.get().is_some_and(|runtime| !runtime.ending())
+}
+
 /// A daemon's connection is broken.
 fn daemon_lost(runtime: &dyn Runtime, daemon: NodeId) {
     let Some(job) = JOB.get() else {

@@ -170,6 +170,15 @@ pub unsafe extern "C" fn rw_plugin_proc_state(nspace: *const c_char, rank: u32, 
     })
 }
 
+/// PRRTE could not write to the socket of another daemon; returns whether it still should act on it. In PRRTE's own
+/// thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_plugin_send_failed() -> c_int {
+    guarded(c_shims::prte::CALL_STOCK, || {
+        if job::send_failed() { c_shims::prte::HANDLED } else { c_shims::prte::CALL_STOCK }
+    })
+}
+
 /// The component `psensor/ringwatch`.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name that the framework looks for")]

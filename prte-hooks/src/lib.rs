@@ -31,7 +31,8 @@ pub trait Runtime: Send + Sync {
     fn daemons(&self) -> u32;
     /// Daemon that hosts a rank, or `None` if there is no such rank.
     fn daemon_of(&self, nspace: &CStr, rank: u32) -> Option<u32>;
-    /// Has the errors and ends of processes shown to `rw_plugin_proc_state` before PRRTE acts on them. Only while PRRTE's own
+    /// Has the errors and ends of processes shown to `rw_plugin_proc_state`, and messages that cannot be sent to
+    /// `rw_plugin_send_failed`, before PRRTE acts on them. Only while PRRTE's own
     /// thread waits for this one.
     fn watch_processes(&self) -> bool;
     /// What a state means.

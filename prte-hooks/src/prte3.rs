@@ -35,6 +35,7 @@ const INVALID: c_int = -1;
 /// The addresses of what is used of libprrte.
 pub struct Prte3 {
     proc_states: *mut c_void,
+    job_states: *mut c_void,
     process_info: *const c_void,
     daemon_of: *mut c_void,
     activate_proc: *mut c_void,
@@ -61,6 +62,7 @@ impl Prte3 {
         unsafe {
             Ok(Self {
                 proc_states: need(c"prte_proc_states")?,
+                job_states: need(c"prte_job_states")?,
                 process_info: need(c"prte_process_info")?,
                 daemon_of: need(c"prte_get_proc_daemon_vpid")?,
                 activate_proc: need(c"prte_state_base_activate_proc_state")?,
@@ -93,7 +95,7 @@ impl Runtime for Prte3 {
 
     fn watch_processes(&self) -> bool {
         // SAFETY: PRRTE's thread waits for the caller, so nobody walks the list.
-        unsafe { prte::rw_prte3_wrap(self.proc_states) }
+        unsafe { prte::rw_prte3_wrap(self.proc_states, self.job_states) }
     }
 
     fn classify(&self, state: u32) -> ProcessEvent {

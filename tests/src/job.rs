@@ -16,7 +16,7 @@ use crate::scene::Scene;
 /// Prefix of the parameters.
 const PREFIX: &str = "psensor_ringwatch_";
 /// How long the ranks may take to come to the point where the fault strikes.
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Heartbeat period of the tests' jobs, unless they ask for another.
 pub const PERIOD: Duration = Duration::from_millis(20);
@@ -62,7 +62,7 @@ impl Job {
             environment: Vec::new(),
             program: None,
             arguments: Vec::new(),
-            limit: Duration::from_secs(20),
+            limit: Duration::from_secs(60),
         };
         job.parameter("period", "20ms").parameter("timeout", "300ms").parameter("stop_timeout", "400ms")
     }

@@ -110,7 +110,9 @@ impl Lab {
         };
         if !joined() {
             ip(&["link", "set", &port, "master", BRIDGE, "up"]);
-            assert!(wait_until(Duration::from_secs(5), joined), "the link of {host} does not come up");
+            let other_end = || run("ip", &["-n", host, "-brief", "link", "show", "eth0"]).contains(" UP ");
+            let whole = wait_until(Duration::from_secs(5), || joined() && other_end());
+            assert!(whole, "the link of {host} does not come up");
         }
     }
 
