@@ -54,6 +54,8 @@ pub struct Job {
     forgotten: Mutex<BTreeSet<NodeId>>,
     /// Ranks whose abnormal end PRRTE has counted (prterun only).
     counted: Mutex<BTreeSet<u32>>,
+    /// Ranks whose end PRRTE has counted (prterun only).
+    terminated: Mutex<BTreeSet<u32>>,
     /// Keeps the segment reachable under its path.
     _segment_file: OwnedFd,
 }
@@ -166,6 +168,7 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
         ended: AtomicBool::new(false),
         forgotten: Mutex::default(),
         counted: Mutex::default(),
+        terminated: Mutex::default(),
         _segment_file: file,
     });
     let _ = JOB.set(Arc::clone(&job));
@@ -225,7 +228,8 @@ pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
         ProcessEvent::Other | ProcessEvent::DaemonLost => false,
         ProcessEvent::Ended => {
             job.supervisor.tell(&ToDaemon::RankEnded(rank));
-            false
+            // Whoever was reported dead may be reported as ended again with the last of its node.
+            !lock(&job.terminated).insert(rank)
         }
         // Which ranks it was meant for PRRTE does not say; its own answer and the standard's usual one is: all.
         ProcessEvent::Abort => {

@@ -33,6 +33,8 @@ pub struct Runtime {
     hung_up: Option<Time>,
     ended: Option<Time>,
     reported: bool,
+    /// Stopped by this daemon, which is no loss.
+    held: bool,
 }
 
 impl Runtime {
@@ -55,6 +57,7 @@ impl Runtime {
             count: StopCount::default(),
             hung_up: None,
             reported: false,
+            held: false,
         })
     }
 
@@ -104,7 +107,26 @@ impl Runtime {
             return false;
         }
         self.next_sample = now + sampling_interval(limit);
+        if self.held {
+            return false;
+        }
         self.count.observe(now, pin.is_stopped(), limit)
+    }
+
+    /// Stops the runtime daemon until [`Runtime::release`]: on a late order to end its ranks it would have them go on for
+    /// a moment first.
+    pub fn hold(&mut self) {
+        if let (Some(pin), false) = (&self.pin, std::mem::replace(&mut self.held, true)) {
+            pin.stop();
+        }
+    }
+
+    /// Lets the runtime daemon go on.
+    pub fn release(&mut self) {
+        if let (Some(pin), true) = (&self.pin, std::mem::take(&mut self.held)) {
+            pin.go_on();
+            self.count = StopCount::default();
+        }
     }
 
     /// When [`Runtime::look`] has something to do.

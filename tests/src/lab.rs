@@ -113,6 +113,11 @@ impl Lab {
             let other_end = || run("ip", &["-n", host, "-brief", "link", "show", "eth0"]).contains(" UP ");
             let whole = wait_until(Duration::from_secs(5), || joined() && other_end());
             assert!(whole, "the link of {host} does not come up");
+            // Until a closed port of the bridge answers, the host is not back.
+            let connect = "timeout 1 bash -c '</dev/tcp/10.77.0.254/9' 2>&1; true";
+            let answers = || run("ip", &["netns", "exec", host, "bash", "-c", connect]).contains("refused");
+            let back = wait_until(Duration::from_secs(10), answers);
+            assert!(back, "{host} cannot be reached again");
         }
     }
 

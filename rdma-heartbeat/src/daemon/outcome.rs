@@ -31,12 +31,16 @@ impl Daemon {
                     Action::Hold => {
                         warn!("no contact with the node of mpirun; the ranks of this node wait");
                         self.segment.set_flags(FLAG_HELD);
+                        if self.fence_is_on() {
+                            self.runtime.hold();
+                        }
                         self.watch.hold();
                     }
                     Action::Release => {
                         info!("contact again; the ranks of this node go on");
                         self.segment.clear_flags(FLAG_HELD);
                         self.watch.release();
+                        self.runtime.release();
                     }
                     Action::NodeReady(node) => {
                         self.job.node_ready(node);
@@ -125,6 +129,7 @@ impl Daemon {
     /// Ends this daemon without ending anything else.
     pub(super) fn leave(&mut self, now: Time) {
         self.watch.release();
+        self.runtime.release();
         self.ending.get_or_insert(Ending {
             exit_by: now + self.startup.launch.parameters.timeout * 2,
             kill_runtime_at: None,
