@@ -120,9 +120,9 @@ fn node_killed_inside_init() {
 fn link_cut_inside_init() {
     in_lab(|lab| {
         let outcome = node_fails_in_init(lab, |job| {
-            job.cut("h4");
+            job.cut("h3");
         });
-        ended_or_recovered(&outcome, &[6, 7]);
+        ended_or_recovered(&outcome, &[4, 5]);
     });
 }
 
