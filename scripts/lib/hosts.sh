@@ -23,6 +23,10 @@ make_link() {
 up() {
     local count=$1 i
     [[ $count =~ ^[0-9]+$ ]] && ((count >= 1 && count <= 200)) || usage
+    if [[ $(ls /sys/class/net) != lo ]]; then
+        echo "hosts.sh: this container shares a network (--net) or has its hosts already; run rw-hosts up once, in one without --net." >&2
+        exit 2
+    fi
     make_link $bridge type bridge
     ip address add 10.77.0.254/24 dev $bridge
     ip link set $bridge up
@@ -62,6 +66,14 @@ kill_host() {
     done
 }
 
+# Without what any host has asked in vain about the others' addresses: it would
+# drop what it sends next ("No route to host").
+heal_host() {
+    local host
+    ip link set "v${1#h}" up
+    for host in $(hosts); do ip -n "$host" neighbour flush all; done
+}
+
 known() { [[ -n ${1:-} && -e /run/netns/$1 ]] || { echo "hosts.sh: there is no virtual host ${1:-}" >&2; exit 2; }; }
 
 [[ -n ${RINGWATCH_CONTAINER:-} ]] || { echo "hosts.sh: run this inside scripts/container" >&2; exit 2; }
@@ -72,6 +84,6 @@ list) hosts ;;
 pids) known "${2:-}"; ip netns pids "$2" ;;
 kill) known "${2:-}"; kill_host "$2" ;;
 cut) known "${2:-}"; ip link set "v${2#h}" down ;;
-heal) known "${2:-}"; ip link set "v${2#h}" up ;;
+heal) known "${2:-}"; heal_host "$2" ;;
 *) usage ;;
 esac

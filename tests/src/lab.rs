@@ -102,22 +102,19 @@ impl Lab {
     /// # Panics
     /// If its link does not come up.
     pub fn heal(&self, host: &str) {
-        let port = port(host);
-        let joined = || {
-            let state = fs::read_to_string(format!("/sys/class/net/{port}/brport/state")).unwrap_or_default();
-            let bridge = fs::read_link(format!("/sys/class/net/{port}/master")).unwrap_or_default();
-            state.trim() == FORWARDING && bridge.ends_with(BRIDGE)
-        };
-        if !joined() {
-            ip(&["link", "set", &port, "master", BRIDGE, "up"]);
+        if !is_joined(host) {
+            ip(&["link", "set", &port(host), "master", BRIDGE, "up"]);
             let other_end = || run("ip", &["-n", host, "-brief", "link", "show", "eth0"]).contains(" UP ");
-            let whole = wait_until(Duration::from_secs(5), || joined() && other_end());
+            let whole = wait_until(Duration::from_secs(5), || is_joined(host) && other_end());
             assert!(whole, "the link of {host} does not come up");
-            // Until a closed port of the bridge answers, the host is not back.
-            let connect = "timeout 1 bash -c '</dev/tcp/10.77.0.254/9' 2>&1; true";
-            let answers = || run("ip", &["netns", "exec", host, "bash", "-c", connect]).contains("refused");
-            let back = wait_until(Duration::from_secs(10), answers);
-            assert!(back, "{host} cannot be reached again");
+            // Each pair for itself and both ways: whoever has asked in vain for the other's address while the link
+            // was cut drops what it sends next.
+            for other in HOSTS.into_iter().filter(|other| *other != host && is_joined(other)) {
+                for (from, to) in [(host, other), (other, host)] {
+                    let back = wait_until(Duration::from_secs(10), || reaches(from, to));
+                    assert!(back, "{from} cannot reach {to} again");
+                }
+            }
         }
     }
 
@@ -167,6 +164,20 @@ impl Drop for Lab {
             eprintln!("the virtual hosts could not be put in order");
         }
     }
+}
+
+/// Whether the bridge passes on what a host sends.
+fn is_joined(host: &str) -> bool {
+    let port = port(host);
+    let state = fs::read_to_string(format!("/sys/class/net/{port}/brport/state")).unwrap_or_default();
+    let bridge = fs::read_link(format!("/sys/class/net/{port}/master")).unwrap_or_default();
+    state.trim() == FORWARDING && bridge.ends_with(BRIDGE)
+}
+
+/// Whether a closed port of `to` answers `from`.
+fn reaches(from: &str, to: &str) -> bool {
+    let connect = format!("timeout 1 bash -c '</dev/tcp/{to}/9' 2>&1; true");
+    run("ip", &["netns", "exec", from, "bash", "-c", &connect]).contains("refused")
 }
 
 /// Name of a host's port at the bridge.

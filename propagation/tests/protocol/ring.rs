@@ -30,6 +30,30 @@ fn heartbeats_keep_step_when_a_tick_is_a_little_late_but_never_come_in_bursts() 
 }
 
 #[test]
+fn a_heartbeat_that_is_nearly_due_goes_out_with_the_emitters() {
+    let mut solo = Solo::new(2, 8, None);
+    let beat = |count| Action::Send { to: 3, message: Message::Heartbeat { count } };
+    solo.run(4).heartbeat(1);
+    assert_eq!(solo.out, []);
+    solo.run(7).heartbeat(1);
+    assert_eq!(solo.out, [beat(2)]);
+    // The next waits an eighth of a period for the emitter's, which is a little late,
+    solo.skip().run(18).heartbeat(1);
+    assert_eq!(solo.out, [beat(3)]);
+    // but not for one that does not come; and then it is in step with itself.
+    assert_eq!(solo.skip().run(29).out, []);
+    assert_eq!(solo.run(30).out, [beat(4)]);
+    assert_eq!(solo.member.next_deadline(), Time::from_micros(39_250));
+}
+
+#[test]
+fn the_end_of_the_ring_keeps_its_own_time() {
+    let mut solo = Solo::new(7, 8, None);
+    solo.run(7).heartbeat(6);
+    assert_eq!((&solo.out[..], solo.member.next_deadline()), (&[][..], 10 * MS));
+}
+
+#[test]
 fn an_emitter_that_never_reports_is_suspected_after_a_timeout_and_a_period() {
     let mut solo = Solo::new(2, 8, None);
     assert_eq!(solo.run(109).asked(), []);
