@@ -43,7 +43,9 @@ impl Daemon {
                         self.runtime.release();
                     }
                     Action::NodeReady(node) => {
-                        self.job.node_ready(node);
+                        if self.job.node_ready(node) {
+                            self.record(Entry::Ready(node));
+                        }
                     }
                 }
             }
@@ -61,9 +63,7 @@ impl Daemon {
         }
         let ranks = news.ranks.iter().map(|rank| Entry::Rank(*rank));
         for entry in ranks.chain(news.node.map(Entry::Node)) {
-            if !self.segment.append(entry) {
-                error!(?entry, "the failure log of this node is full");
-            }
+            self.record(entry);
         }
         if !news.ranks.is_empty() {
             self.control.send(&FromDaemon::RanksDead { ranks: news.ranks.clone(), why: news.why });
@@ -81,6 +81,13 @@ impl Daemon {
                 info!(rank, node = node.unwrap_or(fact.source), reason = %reason, source, "declared");
             }
             Subject::End { .. } | Subject::Doubt => {}
+        }
+    }
+
+    /// For the ranks, and for the daemon that replaces this one if it dies.
+    fn record(&self, entry: Entry) {
+        if !self.segment.append(entry) {
+            error!(?entry, "the failure log of this node is full");
         }
     }
 

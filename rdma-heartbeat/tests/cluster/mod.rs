@@ -211,7 +211,7 @@ impl Node {
     fn start(launch: &LaunchData, me: u32, socket: UdpSocket, roster: Option<Vec<SocketAddr>>, phase: Phase) -> Self {
         let runtime = sleeper();
         let local: Vec<u32> = launch.ranks_of(me).collect();
-        let capacity = u32::try_from(launch.rank_nodes.len()).unwrap() + launch.universe;
+        let capacity = u32::try_from(launch.rank_nodes.len()).unwrap() + 2 * launch.universe;
         let (segment, segment_file) = Segment::create(&local, capacity).unwrap();
         let ranks: BTreeMap<_, _> = local.iter().map(|rank| (*rank, sleeper())).collect();
         for (slot, rank) in (0..).zip(&local) {
