@@ -172,7 +172,7 @@ fn a_standard_error_that_nobody_reads_stops_nothing() {
     cluster.signal_rank(1, Signal::SIGKILL);
     cluster.expect_ranks_dead(&[0, 1], &[1]);
     cluster.let_pass(&[0, 1], PERIOD * 3);
-    assert_eq!(cluster.nodes[0].log().len(), 1);
+    assert_eq!(cluster.nodes[0].deaths().len(), 1);
 }
 
 #[test]
