@@ -101,10 +101,10 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
         Err(_) => duration("timeout", timeout, timeout_range)?,
     };
     let stop_timeout = match stop_timeout.trim() {
-        "off" | "0" => None,
+        text if text.eq_ignore_ascii_case("off") => None,
         text => Some(duration("stop_timeout", text, (Duration::from_millis(10), Duration::from_secs(3600)))?),
     };
-    choice("log_level", log_level, &["error", "warn", "info", "debug", "trace"])?;
+    let log_level = choice("log_level", log_level, &["error", "warn", "info", "debug", "trace"])?;
     Ok(Settings {
         enable: boolean("enable", enable)?,
         daemon: daemon.trim().to_owned(),
@@ -120,7 +120,7 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
                 .map(str::to_owned)
                 .collect(),
             ports: port_range(ports)?,
-            log_level: log_level.trim().to_owned(),
+            log_level: log_level.to_owned(),
             log: log.trim().to_owned(),
         },
     })
@@ -186,11 +186,10 @@ fn boolean(name: &'static str, text: &str) -> Result<bool, Invalid> {
     }
 }
 
-fn choice(name: &'static str, text: &str, allowed: &[&str]) -> Result<(), Invalid> {
-    if allowed.contains(&text.trim()) {
-        return Ok(());
-    }
-    Err(Invalid { name, value: text.to_owned(), expected: format!("it must be one of {}", allowed.join(", ")) })
+fn choice(name: &'static str, text: &str, allowed: &[&'static str]) -> Result<&'static str, Invalid> {
+    let expected = || format!("it must be one of {}", allowed.join(", "));
+    let found = allowed.iter().find(|word| text.trim().eq_ignore_ascii_case(word));
+    found.copied().ok_or_else(|| Invalid { name, value: text.to_owned(), expected: expected() })
 }
 
 fn port_range(text: &str) -> Result<(u16, u16), Invalid> {
@@ -275,5 +274,13 @@ mod tests {
         assert!(told(&[("fence", "maybe")]).contains("true or false"));
         assert!(told(&[("log_level", "loud")]).contains("error, warn"));
         assert!(told(&[("stop_timeout", "2h")]).contains("10ms to 60min"));
+        assert!(told(&[("stop_timeout", "0")]).contains("a time with its unit"));
+    }
+
+    #[test]
+    fn words_may_be_written_in_any_case() {
+        let settings =
+            with(&[("stop_timeout", "Off"), ("log_level", " WARN "), ("fence", "FALSE")]).unwrap().parameters;
+        assert_eq!((settings.stop_timeout, &settings.log_level[..], settings.fence), (None, "warn", false));
     }
 }
