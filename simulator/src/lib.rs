@@ -1,0 +1,19 @@
+//! Discrete-event simulation of the protocol in [`propagation`], and the figures of the paper.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod bounds;
+mod failures;
+pub mod log;
+mod network;
+mod outcome;
+mod queue;
+mod random;
+mod run;
+mod scenario;
+mod spread;
+mod truth;
+
+pub use outcome::{Death, Outcome, Work};
+pub use run::{run, run_logged};
+pub use scenario::{Elision, Failures, Scenario, ScenarioError};
