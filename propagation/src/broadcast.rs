@@ -119,11 +119,13 @@ impl Broadcasts {
 
 impl Spread {
     fn send(&self, out: &mut Vec<Action>) {
-        out.extend(self.waiting.iter().map(|&to| {
-            let message = Message::Notice(self.notice.clone());
-            Action::Send { to, message }
-        }));
+        send(&self.notice, &self.waiting, out);
     }
+}
+
+/// Sends a copy to each of `targets`.
+pub(crate) fn send(notice: &Notice, targets: &[NodeId], out: &mut Vec<Action>) {
+    out.extend(targets.iter().map(|&to| Action::Send { to, message: Message::Notice(notice.clone()) }));
 }
 
 /// A set of numbers that becomes one range once all its gaps are filled.

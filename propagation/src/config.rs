@@ -26,6 +26,9 @@ pub struct Config {
     pub trial: Duration,
     /// The time between two copies of a message that was not answered yet, above zero.
     pub resend: Duration,
+    /// Whether no message gets lost, as the paper assumes: then nothing is acknowledged or sent again, and `resend`
+    /// has no effect. For simulations of the paper, never for a real network.
+    pub lossless: bool,
     /// The only node that declares deaths; `None` runs the paper's protocol, where every observer does.
     pub arbiter: Option<NodeId>,
     /// How often this node's member was started before: distinguishes its broadcasts from those of the
@@ -86,8 +89,8 @@ pub enum ConfigError {
 
 impl Config {
     /// Settings with the usual rest: `confirm` is 0.6 `timeout`, `trial` a tenth of `timeout` within 2 ms to 50 ms
-    /// but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms, the arbiter is node 0, and this is the
-    /// first incarnation.
+    /// but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms because messages may get lost, the arbiter
+    /// is node 0, and this is the first incarnation.
     pub fn new(me: NodeId, universe: u32, period: Duration, timeout: Duration) -> Config {
         Config {
             me,
@@ -97,9 +100,15 @@ impl Config {
             confirm: timeout / 5 * 3,
             trial: (timeout / 10).clamp(Duration::from_millis(2), Duration::from_millis(50)).min(timeout / 5 * 3),
             resend: (period / 2).clamp(Duration::from_millis(1), Duration::from_millis(50)),
+            lossless: false,
             arbiter: Some(0),
             incarnation: 0,
         }
+    }
+
+    /// How long after a message that was not answered the next copy goes out; [`Duration::MAX`] for never.
+    pub(crate) fn resend_after(&self) -> Duration {
+        if self.lossless { Duration::MAX } else { self.resend }
     }
 
     /// Checks the ranges given at the fields.

@@ -137,7 +137,7 @@ impl Member {
             self.tick_inquiries(now, out);
             self.tick_trials(now, out);
         }
-        self.broadcasts.tick(now, self.config.resend, out);
+        self.broadcasts.tick(now, self.config.resend_after(), out);
     }
 
     /// When to call [`tick`](Self::tick) next; [`Time::MAX`] for never.

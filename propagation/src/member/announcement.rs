@@ -1,6 +1,6 @@
 //! Broadcasts: starting them, passing them on, believing them.
 
-use crate::broadcast::BroadcastId;
+use crate::broadcast::{self, BroadcastId};
 use crate::graph::neighbours;
 use crate::{
     Action, Death, EndReason, Fact, Message, NodeId, NodeReason, Notice, RankReason, StopReason, Subject, Time,
@@ -72,11 +72,15 @@ impl Member {
     }
 
     fn spread(&mut self, now: Time, notice: Notice, targets: Vec<NodeId>, out: &mut Vec<Action>) {
+        if self.config.lossless {
+            broadcast::send(&notice, &targets, out);
+            return;
+        }
         let until = now.saturating_add(self.config.timeout.saturating_mul(PATIENCE));
         self.broadcasts.spread(now, self.config.resend, until, notice, targets, out);
     }
 
-    /// T5: acknowledges every copy; passes the first one on and believes it.
+    /// T5: acknowledges every copy (unless none gets lost); passes the first one on and believes it.
     ///
     /// The source may be dead: what it began before has to reach everybody or nobody.
     pub(super) fn on_notice(&mut self, now: Time, from: NodeId, notice: Notice, out: &mut Vec<Action>) {
@@ -94,6 +98,9 @@ impl Member {
 
     /// The copy also shows that its sender needs none.
     fn acknowledge(&mut self, from: NodeId, notice: &Notice, out: &mut Vec<Action>) {
+        if self.config.lossless {
+            return;
+        }
         let BroadcastId { source, incarnation, seq } = notice.id();
         out.push(Action::Send { to: from, message: Message::Ack { source, incarnation, seq } });
         self.broadcasts.acknowledged(notice.id(), from);

@@ -85,7 +85,7 @@ impl Member {
     /// Answers a dead node's message, but no more than one in `resend`, and not what is itself an answer.
     pub(super) fn tell_verdict(&mut self, now: Time, to: NodeId, message: &Message, out: &mut Vec<Action>) {
         let is_answer = matches!(message, Message::Ack { .. } | Message::Verdict);
-        if !is_answer && self.dead.may_tell(to, now, self.config.resend) {
+        if !is_answer && self.dead.may_tell(to, now, self.config.resend_after()) {
             out.push(Action::Send { to, message: Message::Verdict });
         }
     }

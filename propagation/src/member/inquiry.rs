@@ -204,7 +204,8 @@ impl Member {
 
     fn probe_arbiter(&mut self, now: Time, patience: Time, out: &mut Vec<Action>) {
         let confirm = self.config.confirm;
-        let question = Repeated { next: now.saturating_add(self.config.resend), until: now.saturating_add(patience) };
+        let question =
+            Repeated { next: now.saturating_add(self.config.resend_after()), until: now.saturating_add(patience) };
         self.inquiries.probe = Some(Probe { question, hold_at: Some(now.saturating_add(certainty(confirm))) });
         self.send_to_arbiter(Message::Probe, out);
     }
@@ -225,7 +226,7 @@ impl Member {
     }
 
     pub(super) fn tick_inquiries(&mut self, now: Time, out: &mut Vec<Action>) {
-        let resend = self.config.resend;
+        let resend = self.config.resend_after();
         let given_up = [
             self.inquiries.suspicion.map(|suspicion| suspicion.question.until),
             self.inquiries.probe.map(|probe| probe.question.until),

@@ -184,7 +184,7 @@ impl Member {
 
     fn send_new_observer(&mut self, now: Time, out: &mut Vec<Action>) {
         let emitter = self.links.emitter;
-        self.links.next_new_observer = emitter.map(|_| now.saturating_add(self.config.resend));
+        self.links.next_new_observer = emitter.map(|_| now.saturating_add(self.config.resend_after()));
         out.extend(emitter.map(|to| Action::Send { to, message: Message::NewObserver }));
     }
 }

@@ -127,7 +127,7 @@ impl Member {
     }
 
     fn between_questions(&self) -> Time {
-        self.config.resend.min(self.config.trial / QUESTIONS + Time::from_nanos(1))
+        self.config.resend_after().min(self.config.trial / QUESTIONS + Time::from_nanos(1))
     }
 
     /// The arbiter has heard of the node that this one suspects.
