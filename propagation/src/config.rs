@@ -29,6 +29,9 @@ pub struct Config {
     /// Whether no message gets lost, as the paper assumes: then nothing is acknowledged or sent again, and `resend`
     /// has no effect. For simulations of the paper, never for a real network.
     pub lossless: bool,
+    /// Whether a heartbeat goes out a little early, or late, along with the emitter's, so that a node wakes up once in
+    /// a period; else every node keeps its own time, as in the paper (T1).
+    pub in_step: bool,
     /// The only node that declares deaths; `None` runs the paper's protocol, where every observer does.
     pub arbiter: Option<NodeId>,
     /// How often this node's member was started before: distinguishes its broadcasts from those of the
@@ -101,6 +104,7 @@ impl Config {
             trial: (timeout / 10).clamp(Duration::from_millis(2), Duration::from_millis(50)).min(timeout / 5 * 3),
             resend: (period / 2).clamp(Duration::from_millis(1), Duration::from_millis(50)),
             lossless: false,
+            in_step: true,
             arbiter: Some(0),
             incarnation: 0,
         }

@@ -92,7 +92,7 @@ impl Links {
     /// for the emitter's to come first. The node at the end of the ring keeps its own time: if all followed, a
     /// heartbeat could chase itself around the ring.
     fn follow_emitter(&mut self, now: Time, config: &Config, out: &mut Vec<Action>) {
-        let sets_the_pace = self.observer.is_none_or(|observer| observer < config.me);
+        let sets_the_pace = !config.in_step || self.observer.is_none_or(|observer| observer < config.me);
         let nearly_due = now.saturating_add(config.period / 2) >= self.next_heartbeat;
         if !sets_the_pace && nearly_due && self.emit(out) {
             self.next_heartbeat = now.saturating_add(config.period).saturating_add(grace(config));

@@ -54,6 +54,17 @@ fn the_end_of_the_ring_keeps_its_own_time() {
 }
 
 #[test]
+fn a_node_that_keeps_its_own_time_does_not_follow_its_emitter() {
+    let mut config = config(2, 8, None);
+    config.in_step = false;
+    let (mut member, mut out) = (Member::new(config, [], Time::ZERO), vec![]);
+    member.tick(Time::ZERO, &mut out);
+    out.clear();
+    member.handle(7 * MS, 1, Message::Heartbeat { count: 1 }, &mut out);
+    assert_eq!((&out[..], member.next_deadline()), (&[][..], 10 * MS));
+}
+
+#[test]
 fn an_emitter_that_never_reports_is_suspected_after_a_timeout_and_a_period() {
     let mut solo = Solo::new(2, 8, None);
     assert_eq!(solo.run(109).asked(), []);
