@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod batch;
 pub mod bounds;
 mod failures;
 pub mod log;
@@ -14,6 +15,8 @@ mod scenario;
 mod spread;
 mod truth;
 
+pub use batch::{all_threads, batch};
 pub use outcome::{Death, Outcome, Work};
+pub use random::{Purpose, Stream};
 pub use run::{run, run_logged};
 pub use scenario::{Elision, Failures, Scenario, ScenarioError};

@@ -92,7 +92,7 @@ mod tests {
     fn the_stream_is_the_same_on_every_machine() {
         let mut stream = Stream::new(1, Purpose::Messages);
         let drawn: Vec<_> = (0..4).map(|_| stream.up_to(1_000_000)).collect();
-        assert_eq!(drawn, [0, 0, 0, 0]);
+        assert_eq!(drawn, [616_292, 922_594, 379_248, 684_991]);
     }
 
     #[test]

@@ -470,7 +470,8 @@ impl<'a, L: Log> Run<'a, L> {
         if self.notices > 0 {
             self.counts.insert("notice", self.notices);
         }
-        let mut deaths: Vec<_> = self.truth.subjects().iter().filter(|s| s.died.or(s.declared.map(|d| d.0)).is_some()).collect();
+        let mut deaths: Vec<_> =
+            self.truth.subjects().iter().filter(|s| s.died.or(s.declared.map(|d| d.0)).is_some()).collect();
         deaths.sort_by_key(|subject| subject.died.unwrap_or(u64::MAX));
         let deaths = deaths.into_iter().map(|subject| Death {
             node: subject.node,

@@ -213,6 +213,8 @@ impl Scenario {
     pub fn config(&self, me: NodeId) -> Config {
         let mut config = Config::new(me, self.nodes, self.period, self.timeout);
         config.arbiter = self.arbiter.then_some(0);
+        config.lossless = self.is_lossless();
+        config.in_step = self.arbiter;
         config
     }
 
@@ -230,7 +232,10 @@ impl Scenario {
             Failures::Exponential { .. } => return nanos(self.horizon.unwrap_or(self.timeout * 60)),
         };
         let known = self.failures.known();
-        nanos(self.horizon.unwrap_or_else(|| span.saturating_add(bounds::stable(known, self.nodes, self).saturating_mul(2))))
+        nanos(
+            self.horizon
+                .unwrap_or_else(|| span.saturating_add(bounds::stable(known, self.nodes, self).saturating_mul(2))),
+        )
     }
 }
 

@@ -36,14 +36,7 @@ pub struct Subject {
 impl Truth {
     /// All are alive.
     pub fn new(nodes: u32) -> Truth {
-        Truth {
-            nodes,
-            alive: nodes,
-            index: HashMap::new(),
-            subjects: Vec::new(),
-            unknown: 0,
-            astray: HashSet::new(),
-        }
+        Truth { nodes, alive: nodes, index: HashMap::new(), subjects: Vec::new(), unknown: 0, astray: HashSet::new() }
     }
 
     /// The number of a node among those that are dead or held dead.
