@@ -5,6 +5,7 @@
 mod batch;
 pub mod bounds;
 mod failures;
+pub mod figures;
 pub mod log;
 mod network;
 mod outcome;
