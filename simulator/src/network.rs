@@ -95,7 +95,12 @@ impl Ports {
     /// Queues a message; true if its sender's port was idle, so that [`next`](Self::next) is due now.
     pub fn enqueue(&mut self, now: u64, transfer: Transfer) -> bool {
         let waiting = &mut self.waiting[transfer.from as usize];
-        waiting.push_back(transfer);
+        // Broadcasts are inserted between heartbeats, not the other way round (section 3.1.2 of the paper).
+        if matches!(transfer.what, What::Heartbeat { .. }) {
+            waiting.push_front(transfer)
+        } else {
+            waiting.push_back(transfer)
+        }
         waiting.len() == 1 && self.sending_until[transfer.from as usize] <= now
     }
 

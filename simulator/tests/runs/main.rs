@@ -1,6 +1,7 @@
 //! Whole runs.
 #![allow(missing_docs)]
 
+mod bounds;
 mod elision;
 mod faults;
 mod paper;
