@@ -5,8 +5,8 @@
 //! | offset | bytes | field | meaning |
 //! |---:|---:|---|---|
 //! | 0 | 2 | magic | `RW` (0x52 0x57) |
-//! | 2 | 1 | version | 1 |
-//! | 3 | 1 | flags | 0; any other value is malformed in version 1 |
+//! | 2 | 1 | version | 2 |
+//! | 3 | 1 | flags | 0; any other value is malformed in version 2 |
 //! | 4 | 8 | job | the job the message belongs to |
 //! | 12 | 4 | from | the sender's node id |
 //! | 16 | 4 | incarnation | which life of the sender, grows with every restart |
@@ -19,7 +19,7 @@
 //!
 //! In the body the variant of an enum is its position as a varint: [`Message`]: 0 `Heartbeat`, 1 `NewObserver`,
 //! 2 `Suspect`, 3 `Notice`, 4 `Ack`, 5 `Probe`, 6 `ProbeReply`, 7 `Verdict`, 8 `Ready`, 9 `ReadyAck`, 10 `Hello`,
-//! 11 `Roster`, 12 `Spared`. Fields follow in the order of their declaration. The list of dead nodes is its length,
+//! 11 `Roster`, 12 `Spared`, 13 `Complete`, 14 `Done`, 15 `Leave`. Fields follow in the order of their declaration. The list of dead nodes is its length,
 //! the first node, and for each further one the number of nodes skipped since the one before.
 //!
 //! # What the envelope protects against
@@ -42,7 +42,7 @@ use window::Window;
 pub const MAX_LEN: usize = 60_000;
 
 const MAGIC: [u8; 2] = *b"RW";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const FLAGS: u8 = 0;
 const HEADER_LEN: usize = 28;
 const MAC_LEN: usize = 16;

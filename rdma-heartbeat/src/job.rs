@@ -114,6 +114,7 @@ impl Job {
                 }
                 Some(News { ranks: vec![rank], node: None, why })
             }
+            Subject::Node { reason: NodeReason::Left, .. } => None,
             Subject::Node { node, reason } => {
                 let ranks = self.bury_node(node, now, Some(*fact))?;
                 if !ranks.is_empty() && !self.fence {
@@ -121,7 +122,7 @@ impl Job {
                 }
                 Some(News { ranks, node: Some(node), why: sentence_about_node(node, reason, fact.suspector) })
             }
-            Subject::End { .. } | Subject::Doubt => None,
+            Subject::End { .. } | Subject::Doubt | Subject::Grown => None,
         }
     }
 
