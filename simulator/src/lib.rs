@@ -18,6 +18,7 @@ mod truth;
 
 pub use batch::{all_threads, batch};
 pub use outcome::{Death, Outcome, Work};
+pub use propagation::Strategy;
 pub use random::{Purpose, Stream};
 pub use run::{run, run_logged};
 pub use scenario::{Elision, Failures, Scenario, ScenarioError};

@@ -33,6 +33,8 @@ pub enum Entry {
         source: NodeId,
         /// Whom the notice lists as dead.
         dead: Vec<NodeId>,
+        /// Whether an earlier one is rescued with it, because it was not known to be complete in time.
+        rescue: bool,
     },
     /// Everybody alive knows of a death.
     KnownByAll(NodeId),
@@ -90,6 +92,8 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Probe => "probe",
         Message::ProbeReply => "probe reply",
         Message::Verdict => "verdict",
+        Message::Complete { .. } => "complete",
+        Message::Done { .. } => "done",
         _ => "other",
     }
 }
@@ -103,8 +107,9 @@ impl fmt::Display for Entry {
             Entry::Declared { node, by, alive: true } => {
                 write!(f, "node {by} declares node {node} dead, which is alive")
             }
-            Entry::Broadcast { number, source, dead } => {
-                write!(f, "broadcast {number} of node {source} begins, dead: ")?;
+            Entry::Broadcast { number, source, dead, rescue } => {
+                let what = if *rescue { " is rescued" } else { " begins" };
+                write!(f, "broadcast {number} of node {source}{what}, dead: ")?;
                 for (place, node) in dead.iter().take(8).enumerate() {
                     write!(f, "{}{node}", if place > 0 { ", " } else { "" })?;
                 }

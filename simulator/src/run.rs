@@ -1,10 +1,11 @@
 //! One run: takes the events in their order and hands them to the members.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use propagation::graph::neighbours;
-use propagation::{Action, Fact, Member, Message, NodeId, Notice, StopReason, Subject};
+use propagation::{Action, Fact, Member, Message, NodeId, Notice, Route, StopReason, Subject};
 
 use crate::failures;
 use crate::log::{Entry, Log, NoLog, kind};
@@ -45,8 +46,8 @@ struct Run<'a, L> {
     network: Network,
     truth: Truth,
     phases: Stream,
-    /// Nodes with a member. The others are quiet: neither they nor their neighbours on the ring die in this run, so all
-    /// they do is to pass notices on.
+    /// Nodes with a member. A node is quiet if neither it nor its neighbours on the ring die in this run: all it does
+    /// is to pass notices on. It gets a member when it has to, and one without a ring.
     members: HashMap<NodeId, Node>,
     /// Which nodes are in `members`.
     has_member: Bits,
@@ -54,11 +55,12 @@ struct Run<'a, L> {
     knows: Vec<u64>,
     words: usize,
     spreads: Vec<Spread>,
-    /// The numbers in `spreads`, by the names of the broadcasts.
-    by_name: HashMap<(NodeId, u32, u64), u32>,
+    /// The numbers in `spreads`, by the names of the broadcasts and whether it is their rescue.
+    by_name: HashMap<(NodeId, u32, u64, bool), u32>,
     messages: Vec<Message>,
     counts: BTreeMap<&'static str, u64>,
     notices: u64,
+    broadcasts: u64,
     heartbeats: u64,
     false_deaths: u32,
     work: Work,
@@ -75,8 +77,10 @@ struct Run<'a, L> {
 struct Node {
     member: Member,
     alive: bool,
+    /// Whether its place in the ring is simulated, too: not for a quiet node.
+    in_ring: bool,
     starts: u64,
-    /// When its next tick is in the queue. A node without timers is never ticked.
+    /// When its next tick is in the queue.
     tick_at: u64,
 }
 
@@ -104,6 +108,7 @@ impl<'a, L: Log> Run<'a, L> {
             messages: Vec::new(),
             counts: BTreeMap::new(),
             notices: 0,
+            broadcasts: 0,
             heartbeats: 0,
             false_deaths: 0,
             work: Work::default(),
@@ -153,16 +158,17 @@ impl<'a, L: Log> Run<'a, L> {
         self.phases.nth_below(u128::from(node), nanos(self.scenario.period))
     }
 
-    fn create(&mut self, node: NodeId, timers: bool) {
+    fn create(&mut self, node: NodeId, in_ring: bool) {
         let starts = self.start_of(node);
-        let member = Member::new(self.scenario.config(node), [], time(starts));
-        // Without timers: as if a tick were waiting already.
-        let tick_at = if timers { starts } else { 0 };
-        if timers {
+        let (config, tick_at) = (self.scenario.config(node), if in_ring { starts } else { u64::MAX });
+        let member = if in_ring {
             self.queue.push(Event { at: starts, node, what: What::Tick });
-        }
+            Member::new(config, [], time(starts))
+        } else {
+            Member::without_ring(config, time(starts))
+        };
         self.has_member.insert(node);
-        self.members.insert(node, Node { member, alive: true, starts, tick_at });
+        self.members.insert(node, Node { member, alive: true, in_ring, starts, tick_at });
         self.work.members += 1;
     }
 
@@ -240,11 +246,15 @@ impl<'a, L: Log> Run<'a, L> {
     /// Hands something to a node's member and does what it asks for.
     fn drive(&mut self, node: NodeId, input: impl FnOnce(&mut Member, &mut Vec<Action>)) {
         let now = self.now;
+        if !self.has_member.contains(node) {
+            self.create(node, false);
+        }
         let Some(slot) = self.members.get_mut(&node).filter(|slot| slot.alive && slot.starts <= now) else {
             return;
         };
         let mut actions = std::mem::take(&mut self.actions);
         input(&mut slot.member, &mut actions);
+        let in_ring = slot.in_ring;
         let due = slot.member.next_deadline().as_nanos().min(u128::from(u64::MAX)) as u64;
         if due < slot.tick_at {
             slot.tick_at = due;
@@ -254,7 +264,9 @@ impl<'a, L: Log> Run<'a, L> {
             for action in actions.drain(..) {
                 self.act(node, action);
             }
-            self.check(node);
+            if in_ring {
+                self.check(node);
+            }
         }
         self.actions = actions;
     }
@@ -344,8 +356,9 @@ impl<'a, L: Log> Run<'a, L> {
     }
 
     /// The number of a broadcast in this run: a new one if this is its first copy.
-    fn number_of(&mut self, notice: &Notice) -> u32 {
-        let name = (notice.source, notice.incarnation, notice.seq);
+    fn number_of(&mut self, notice: &Arc<Notice>) -> u32 {
+        let rescue = notice.route == Route::Rescue;
+        let name = (notice.source, notice.incarnation, notice.seq, rescue);
         if let Some(&number) = self.by_name.get(&name) {
             return number;
         }
@@ -358,9 +371,10 @@ impl<'a, L: Log> Run<'a, L> {
             }
         }
         let nodes = if self.elision.copies || self.elision.members { self.scenario.nodes as usize } else { 0 };
-        self.spreads.push(Spread::new(notice.clone(), names, self.now, nodes));
+        self.spreads.push(Spread::new(Arc::clone(notice), names, self.now, nodes));
         self.by_name.insert(name, number);
-        self.note(Entry::Broadcast { number, source: notice.source, dead: notice.dead.clone() });
+        self.broadcasts += u64::from(!rescue);
+        self.note(Entry::Broadcast { number, source: notice.source, dead: notice.dead.clone(), rescue });
         number
     }
 
@@ -381,9 +395,6 @@ impl<'a, L: Log> Run<'a, L> {
         let first = !tracked || self.spreads[broadcast as usize].take(node, self.now);
         if self.has_member.contains(node) || !self.elision.members {
             if first || !self.elision.copies {
-                if !self.has_member.contains(node) {
-                    self.create(node, false);
-                }
                 let (now, notice) = (time(self.now), self.spreads[broadcast as usize].notice.clone());
                 self.drive(node, |member, out| member.handle(now, from, Message::Notice(notice), out));
             }
@@ -483,7 +494,7 @@ impl<'a, L: Log> Run<'a, L> {
             deaths: deaths.collect(),
             stable: self.stable.map(since),
             closed: self.closed.filter(|_| self.truth.is_closed()).map(since),
-            broadcasts: self.spreads.len() as u64,
+            broadcasts: self.broadcasts,
             messages: self.counts,
             heartbeats: self.heartbeats,
             false_deaths: self.false_deaths,

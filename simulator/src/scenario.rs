@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use propagation::{Config, NodeId};
+use propagation::{Config, NodeId, Strategy};
 
 use crate::bounds;
 
@@ -19,6 +19,8 @@ pub struct Scenario {
     pub tau: Duration,
     /// Who dies when.
     pub failures: Failures,
+    /// How deaths are broadcast.
+    pub strategy: Strategy,
     /// Whether node 0 declares all deaths, as in `ringwatchd`; else every observer does, as in the paper.
     pub arbiter: bool,
     /// Whether a node sends at most one message at a time, and receives at most one (section 3.1.2 of the paper).
@@ -61,10 +63,11 @@ pub enum Failures {
 pub struct Elision {
     /// Heartbeats between nodes that stay alive for the whole run.
     pub heartbeats: bool,
-    /// Copies of a broadcast that arrive at a node after another copy.
+    /// Copies of a broadcast that arrive at a node after another copy. Only in the circulant graph: in the tree no
+    /// copy is superfluous.
     pub copies: bool,
     /// The members of nodes whose neighbours on the ring stay alive: what such a node does on a notice is worked out
-    /// from the notice alone. Only together with `heartbeats`.
+    /// from the notice alone. Only together with `heartbeats`, and only in the circulant graph.
     pub members: bool,
 }
 
@@ -138,6 +141,7 @@ impl Scenario {
             timeout,
             tau: Duration::from_millis(1),
             failures: Failures::Within { count: 1, span: Duration::ZERO },
+            strategy: Strategy::Circulant,
             arbiter: false,
             one_port: false,
             loss: 0.0,
@@ -201,7 +205,8 @@ impl Scenario {
             return Elision::NONE;
         }
         let Elision { heartbeats, copies, members } = self.elision;
-        Elision { heartbeats, copies, members: members && heartbeats }
+        let circulant = self.strategy == Strategy::Circulant;
+        Elision { heartbeats, copies: copies && circulant, members: members && heartbeats && circulant }
     }
 
     /// Whether every message arrives.
@@ -215,6 +220,8 @@ impl Scenario {
         config.arbiter = self.arbiter.then_some(0);
         config.lossless = self.is_lossless();
         config.in_step = self.arbiter;
+        config.strategy = self.strategy;
+        config.tau = self.tau;
         config
     }
 

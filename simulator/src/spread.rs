@@ -3,6 +3,8 @@
 //! When each node gets its first copy, as far as that is known: most copies come later than one that is already known,
 //! and of those nothing is kept but their number.
 
+use std::sync::Arc;
+
 use propagation::{NodeId, Notice};
 
 /// Nobody has sent a copy yet.
@@ -15,7 +17,7 @@ pub const LONGEST: u64 = NEVER as u64 - 1;
 #[derive(Debug)]
 pub struct Spread {
     /// What its copies say.
-    pub notice: Notice,
+    pub notice: Arc<Notice>,
     /// Which of the subjects of this run its list names, one bit each.
     pub names: Vec<u64>,
     /// When it began, in nanoseconds.
@@ -26,7 +28,7 @@ pub struct Spread {
 
 impl Spread {
     /// A broadcast that begins now, among so many nodes.
-    pub fn new(notice: Notice, names: Vec<u64>, began: u64, nodes: usize) -> Spread {
+    pub fn new(notice: Arc<Notice>, names: Vec<u64>, began: u64, nodes: usize) -> Spread {
         let mut earliest = vec![NEVER; nodes];
         if let Some(source) = earliest.get_mut(notice.source as usize) {
             *source = 0;

@@ -38,6 +38,19 @@ impl Links {
         }
     }
 
+    /// No place: watches nobody and reports to nobody.
+    pub fn none() -> Links {
+        Links {
+            observer: None,
+            next_heartbeat: Time::MAX,
+            count: 0,
+            emitter: None,
+            last_heartbeat: None,
+            suspect_at: None,
+            next_new_observer: None,
+        }
+    }
+
     pub fn emitter(&self) -> Option<NodeId> {
         self.emitter
     }

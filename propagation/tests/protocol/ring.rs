@@ -65,6 +65,18 @@ fn a_node_that_keeps_its_own_time_does_not_follow_its_emitter() {
 }
 
 #[test]
+fn a_member_without_a_ring_passes_notices_on_and_does_nothing_else() {
+    let mut member = Member::without_ring(config(2, 8, None), Time::ZERO);
+    assert_eq!((member.next_deadline(), member.emitter(), member.observer()), (Time::MAX, None, None));
+    let mut out = vec![];
+    member.tick(1000 * MS, &mut out);
+    assert_eq!(out, []);
+    member.handle(1000 * MS, 6, obituary(6, 0, 5, &[5]), &mut out);
+    assert!(out.iter().any(|action| matches!(action, Action::Send { message: Message::Notice(_), .. })));
+    assert!(out.contains(&silent(5, 6, None)));
+}
+
+#[test]
 fn an_emitter_that_never_reports_is_suspected_after_a_timeout_and_a_period() {
     let mut solo = Solo::new(2, 8, None);
     assert_eq!(solo.run(109).asked(), []);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use simulator::log::Entry;
-use simulator::{Elision, Failures, Outcome, Scenario, Work, run_logged};
+use simulator::{Elision, Failures, Outcome, Scenario, Strategy as Spreading, Work, run_logged};
 
 use crate::{MS, quick};
 
@@ -34,8 +34,9 @@ proptest! {
         failures in failures(),
         seed: u64,
         tau in prop_oneof![Just(1_u32), Just(9)],
+        strategy in prop_oneof![2 => Just(Spreading::Circulant), 1 => Just(Spreading::Tree)],
     ) {
-        let scenario = Scenario { failures, tau: tau * MS, ..quick(nodes, 1, seed) };
+        let scenario = Scenario { failures, strategy, tau: tau * MS, ..quick(nodes, 1, seed) };
         let whole = played(&scenario, Elision::NONE);
         prop_assert!(!whole.0.is_empty());
         for (heartbeats, copies, members) in

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use propagation::NodeId;
 use rdma_heartbeat::parameters;
 use simulator::log::{Entry, Log};
-use simulator::{Elision, Failures, Outcome, Scenario, bounds};
+use simulator::{Elision, Failures, Outcome, Scenario, Strategy, bounds};
 
 use crate::values::{share, time};
 use crate::{print, refuse};
@@ -43,6 +43,9 @@ pub struct Arguments {
     /// Where all chance comes from: the same seed gives the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// How deaths are broadcast: circulant (the paper's double hypercube) or tree (three messages per node)
+    #[arg(long, default_value = "circulant", value_parser = strategy, value_name = "NAME")]
+    strategy: Strategy,
     /// Let node 0 declare all deaths, as ringwatchd does; else every observer does, as in the paper
     #[arg(long)]
     arbiter: bool,
@@ -85,6 +88,14 @@ fn failure(text: &str) -> Result<(NodeId, Duration), String> {
     Ok((node.trim().parse().map_err(|_| expected())?, time(at)?))
 }
 
+fn strategy(text: &str) -> Result<Strategy, String> {
+    match text {
+        "circulant" => Ok(Strategy::Circulant),
+        "tree" => Ok(Strategy::Tree),
+        _ => Err("it must be circulant or tree".into()),
+    }
+}
+
 /// Runs the scenario.
 pub fn simulate(arguments: &Arguments) -> ExitCode {
     let scenario = arguments.scenario();
@@ -111,6 +122,7 @@ impl Arguments {
         Scenario {
             tau: self.tau,
             failures,
+            strategy: self.strategy,
             arbiter: self.arbiter,
             one_port: self.one_port,
             loss: self.loss,
