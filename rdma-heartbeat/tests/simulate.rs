@@ -56,6 +56,14 @@ fn a_run_is_reported_and_the_same_every_time() {
 }
 
 #[test]
+fn many_runs_are_summed_up_alike_on_any_number_of_threads() {
+    let play = |threads| ringwatch(&["simulate", "--nodes", "50", "--runs", "20", "--threads", threads]).stdout;
+    let told = play("1");
+    assert!(text(&told).contains("20 of 20 runs became stable"), "{}", text(&told));
+    assert_eq!(play("3"), told);
+}
+
+#[test]
 fn every_figure_is_drawn_and_compared() {
     let folder = std::env::temp_dir().join(format!("ringwatch-figures-{}", std::process::id()));
     let folder = folder.to_str().expect("a plain path");

@@ -1,21 +1,23 @@
 //! One run: takes the events in their order and hands them to the members.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::time::Duration;
 
-use propagation::graph::neighbours;
-use propagation::{Action, Fact, Member, Message, NodeId, Notice, Route, StopReason, Subject};
+use propagation::{Action, Member, Message, NodeId};
+
+mod quiet;
+mod sending;
 
 use crate::failures;
-use crate::log::{Entry, Log, NoLog, kind};
-use crate::network::{Network, Transfer};
+use crate::log::{Entry, Log, NoLog};
+use crate::network::Network;
 use crate::outcome::{Death, Outcome, Work};
 use crate::queue::{Event, Queue, What};
 use crate::random::{Purpose, Stream};
 use crate::scenario::{Elision, Failures, Scenario, ScenarioError, nanos};
 use crate::spread::{LONGEST, Spread};
 use crate::truth::Truth;
+use quiet::Relays;
 
 /// Runs a scenario.
 ///
@@ -57,6 +59,10 @@ struct Run<'a, L> {
     spreads: Vec<Spread>,
     /// The numbers in `spreads`, by the names of the broadcasts and whether it is their rescue.
     by_name: HashMap<(NodeId, u32, u64, bool), u32>,
+    /// What quiet nodes have still to do in trees, by the broadcast.
+    relays: BTreeMap<u32, Relays>,
+    /// How many reports they have sent, and how often the word that all is done.
+    relayed: [u64; 2],
     messages: Vec<Message>,
     counts: BTreeMap<&'static str, u64>,
     notices: u64,
@@ -105,6 +111,8 @@ impl<'a, L: Log> Run<'a, L> {
             words: failures.len().div_ceil(64),
             spreads: Vec::new(),
             by_name: HashMap::new(),
+            relays: BTreeMap::new(),
+            relayed: [0; 2],
             messages: Vec::new(),
             counts: BTreeMap::new(),
             notices: 0,
@@ -196,6 +204,7 @@ impl<'a, L: Log> Run<'a, L> {
                 let count = u64::from(count);
                 self.drive(node, |member, out| member.handle(time(now), from, Message::Heartbeat { count }, out));
             }
+            What::Message { number, .. } if self.is_quiet(node) => self.on_quiet_message(node, number),
             What::Message { from, number } => {
                 let message = self.messages[number as usize].clone();
                 self.drive(node, |member, out| member.handle(time(now), from, message, out));
@@ -305,165 +314,6 @@ impl<'a, L: Log> Run<'a, L> {
         self.queue.push(Event { at: self.now + period, node, what: What::Beat });
     }
 
-    fn act(&mut self, node: NodeId, action: Action) {
-        match action {
-            Action::Send { to, message: Message::Heartbeat { count } } => self.send_heartbeat(node, to, count as u32),
-            Action::Send { to, message: Message::Notice(notice) } => {
-                let broadcast = self.number_of(&notice);
-                self.report(node, to, "notice");
-                self.send_copy(node, to, broadcast);
-            }
-            Action::Send { to, message } => {
-                let kind = kind(&message);
-                *self.counts.entry(kind).or_default() += 1;
-                if let Message::Suspect { node: suspect } = message {
-                    self.note(Entry::Suspected { node: suspect, by: node });
-                }
-                self.report(node, to, kind);
-                let number = self.messages.len() as u32;
-                self.messages.push(message);
-                let delay = self.network.delay();
-                self.transmit(Transfer { from: node, to, what: What::Message { from: node, number }, delay });
-            }
-            Action::Deliver(Fact { subject: Subject::Node { node: dead, .. }, source, .. }) => {
-                let subject = self.truth.subject(dead);
-                let alive = self.truth.is_alive(dead);
-                if source == node && self.truth.declare(self.now, subject, node) {
-                    self.false_deaths += u32::from(alive);
-                    self.note(Entry::Declared { node: dead, by: node, alive });
-                }
-                if self.truth.learn(self.now, subject) {
-                    self.note(Entry::KnownByAll(dead));
-                }
-            }
-            Action::Stop(reason) => self.on_stop(node, reason),
-            Action::Deliver(_) | Action::Hold | Action::Release | Action::NodeReady(_) => {}
-        }
-    }
-
-    fn on_stop(&mut self, node: NodeId, reason: StopReason) {
-        self.note(Entry::Stopped(node, reason));
-        self.bury(node);
-    }
-
-    fn send_heartbeat(&mut self, from: NodeId, to: NodeId, count: u32) {
-        self.heartbeats += 1;
-        // A quiet observer never has a reason to doubt its emitter.
-        if !self.elision.heartbeats || self.has_member.contains(to) {
-            let delay = self.network.heartbeat_delay(from, count);
-            self.transmit(Transfer { from, to, what: What::Heartbeat { from, count }, delay });
-        }
-    }
-
-    /// The number of a broadcast in this run: a new one if this is its first copy.
-    fn number_of(&mut self, notice: &Arc<Notice>) -> u32 {
-        let rescue = notice.route == Route::Rescue;
-        let name = (notice.source, notice.incarnation, notice.seq, rescue);
-        if let Some(&number) = self.by_name.get(&name) {
-            return number;
-        }
-        let number = self.spreads.len() as u32;
-        let mut names = vec![0; self.words];
-        if self.elision.members {
-            for &dead in &notice.dead {
-                let subject = self.truth.subject(dead);
-                names[subject / 64] |= 1 << (subject % 64);
-            }
-        }
-        let nodes = if self.elision.copies || self.elision.members { self.scenario.nodes as usize } else { 0 };
-        self.spreads.push(Spread::new(Arc::clone(notice), names, self.now, nodes));
-        self.by_name.insert(name, number);
-        self.broadcasts += u64::from(!rescue);
-        self.note(Entry::Broadcast { number, source: notice.source, dead: notice.dead.clone(), rescue });
-        number
-    }
-
-    fn send_copy(&mut self, from: NodeId, to: NodeId, broadcast: u32) {
-        self.notices += 1;
-        let delay = self.network.delay();
-        let first = (!self.elision.copies && !self.elision.members)
-            || self.spreads[broadcast as usize].offer(to, self.now + delay);
-        if first || !self.elision.copies {
-            self.transmit(Transfer { from, to, what: What::Copy { broadcast, from }, delay });
-        } else {
-            self.work.elided += 1;
-        }
-    }
-
-    fn on_copy(&mut self, node: NodeId, from: NodeId, broadcast: u32) {
-        let tracked = self.elision.copies || self.elision.members;
-        let first = !tracked || self.spreads[broadcast as usize].take(node, self.now);
-        if self.has_member.contains(node) || !self.elision.members {
-            if first || !self.elision.copies {
-                let (now, notice) = (time(self.now), self.spreads[broadcast as usize].notice.clone());
-                self.drive(node, |member, out| member.handle(now, from, Message::Notice(notice), out));
-            }
-        } else if first {
-            self.pass_on(node, from, broadcast);
-        }
-    }
-
-    /// What a member does on the first copy of a notice if the notice does not concern its neighbours: it takes note
-    /// of the dead and forwards it to all who may need it.
-    fn pass_on(&mut self, node: NodeId, from: NodeId, broadcast: u32) {
-        let spread = &self.spreads[broadcast as usize];
-        let place = node as usize * self.words;
-        let mut knows_more = false;
-        let mut done = Vec::new();
-        for (word, &names) in spread.names.iter().enumerate() {
-            let knows = &mut self.knows[place + word];
-            let mut news = names & !*knows;
-            *knows |= names;
-            knows_more |= *knows != names;
-            while news != 0 {
-                let subject = word * 64 + news.trailing_zeros() as usize;
-                news &= news - 1;
-                if self.truth.learn(self.now, subject) {
-                    done.push(subject);
-                }
-            }
-        }
-        let source = spread.notice.source;
-        for to in neighbours(self.scenario.nodes, &spread.notice.dead, source, node) {
-            if to != from && to != source && !(knows_more && self.knows_dead(node, to)) {
-                self.report(node, to, "notice");
-                self.send_copy(node, to, broadcast);
-            }
-        }
-        for subject in done {
-            self.note(Entry::KnownByAll(self.truth.subjects()[subject].node));
-        }
-    }
-
-    fn knows_dead(&self, node: NodeId, dead: NodeId) -> bool {
-        let knows = &self.knows[node as usize * self.words..][..self.words];
-        self.truth.number(dead).is_some_and(|subject| knows[subject / 64] >> (subject % 64) & 1 == 1)
-    }
-
-    /// Sends a message on its way, unless it gets lost there.
-    fn transmit(&mut self, transfer: Transfer) {
-        for again in 0..self.network.arrivals() {
-            let delay = if again == 0 { transfer.delay } else { self.network.delay() };
-            let transfer = Transfer { delay, ..transfer };
-            match self.network.ports() {
-                None => self.queue.push(Event { at: self.now + delay, node: transfer.to, what: transfer.what }),
-                Some(ports) => {
-                    if ports.enqueue(self.now, transfer) {
-                        self.on_port_free(transfer.from);
-                    }
-                }
-            }
-        }
-    }
-
-    fn on_port_free(&mut self, node: NodeId) {
-        let now = self.now;
-        if let Some((transfer, arrival)) = self.network.ports().and_then(|ports| ports.next(now, node)) {
-            self.queue.push(Event { at: arrival, node: transfer.to, what: transfer.what });
-            self.queue.push(Event { at: arrival, node, what: What::PortFree });
-        }
-    }
-
     fn note(&mut self, entry: Entry) {
         self.log.enter(self.now as i64 - self.origin as i64, entry);
     }
@@ -478,8 +328,11 @@ impl<'a, L: Log> Run<'a, L> {
     fn outcome(mut self) -> Outcome {
         let origin = self.origin;
         let since = |at: u64| time(at.saturating_sub(origin));
-        if self.notices > 0 {
-            self.counts.insert("notice", self.notices);
+        let [complete, done] = self.relayed;
+        for (kind, count) in [("notice", self.notices), ("complete", complete), ("done", done)] {
+            if count > 0 {
+                *self.counts.entry(kind).or_default() += count;
+            }
         }
         let mut deaths: Vec<_> =
             self.truth.subjects().iter().filter(|s| s.died.or(s.declared.map(|d| d.0)).is_some()).collect();

@@ -67,7 +67,7 @@ pub struct Elision {
     /// copy is superfluous.
     pub copies: bool,
     /// The members of nodes whose neighbours on the ring stay alive: what such a node does on a notice is worked out
-    /// from the notice alone. Only together with `heartbeats`, and only in the circulant graph.
+    /// from the notice alone. Only together with `heartbeats`; in the tree only with a single failure.
     pub members: bool,
 }
 
@@ -206,7 +206,9 @@ impl Scenario {
         }
         let Elision { heartbeats, copies, members } = self.elision;
         let circulant = self.strategy == Strategy::Circulant;
-        Elision { heartbeats, copies: copies && circulant, members: members && heartbeats && circulant }
+        // A tree is repaired, or rescued, where somebody died whom the notice does not name.
+        let simple = circulant || matches!(self.failures, Failures::Within { count: 1, .. });
+        Elision { heartbeats, copies: copies && circulant, members: members && heartbeats && simple }
     }
 
     /// Whether every message arrives.

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::batch;
 
 /// The processor time that a quick point may take, in seconds.
-const QUICK: f64 = 10.0;
+const QUICK: f64 = 5.0;
 
 /// How much is simulated.
 #[derive(Clone, Copy, Debug)]

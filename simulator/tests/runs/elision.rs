@@ -16,6 +16,7 @@ fn played(scenario: &Scenario, elision: Elision) -> (Vec<(i64, Entry)>, Outcome)
 
 fn failures() -> impl Strategy<Value = Failures> {
     prop_oneof![
+        Just(Failures::Within { count: 1, span: MS }),
         (1..5_u32, 0..120_u32).prop_map(|(count, span)| Failures::Within { count, span: span * MS }),
         (1..60_u32).prop_map(|seconds| Failures::Exponential { node_mtbf: seconds * 1000 * MS }),
         // A run of neighbours, so that emitters die before their death is found.

@@ -1,16 +1,18 @@
 //! `ringwatch simulate`: one run, event by event.
 
 use std::io::Write as _;
+use std::num::NonZero;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use propagation::NodeId;
 use rdma_heartbeat::parameters;
+use simulator::figures::Sample;
 use simulator::log::{Entry, Log};
-use simulator::{Elision, Failures, Outcome, Scenario, Strategy, bounds};
+use simulator::{Elision, Failures, Outcome, Scenario, Strategy, Stream, all_threads, batch, bounds};
 
-use crate::values::{share, time};
+use crate::values::{share, threads, time};
 use crate::{print, refuse};
 
 /// The command line of `ringwatch simulate`.
@@ -64,6 +66,12 @@ pub struct Arguments {
     /// Simulate also what has no effect: idle heartbeats, late copies
     #[arg(long)]
     exact: bool,
+    /// So many runs, each from a seed of its own, and only what they have in common
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "log")]
+    runs: Option<u64>,
+    /// Number of threads for --runs [default: one per processor]
+    #[arg(long, value_name = "COUNT", value_parser = threads)]
+    threads: Option<NonZero<usize>>,
     /// What to report
     #[arg(long, value_enum, default_value_t = Level::Events, value_name = "LEVEL")]
     log: Level,
@@ -99,6 +107,9 @@ fn strategy(text: &str) -> Result<Strategy, String> {
 /// Runs the scenario.
 pub fn simulate(arguments: &Arguments) -> ExitCode {
     let scenario = arguments.scenario();
+    if let Some(runs) = arguments.runs {
+        return simulate_many(&scenario, runs, arguments.threads.unwrap_or_else(all_threads));
+    }
     let level = if arguments.quiet { Level::None } else { arguments.log };
     match simulator::run_logged(&scenario, &mut Printer(level)) {
         Ok(outcome) => {
@@ -107,6 +118,31 @@ pub fn simulate(arguments: &Arguments) -> ExitCode {
         }
         Err(error) => refuse(&error.to_string()),
     }
+}
+
+fn simulate_many(scenario: &Scenario, runs: u64, threads: NonZero<usize>) -> ExitCode {
+    if let Err(error) = scenario.validate() {
+        return refuse(&error.to_string());
+    }
+    let began = Instant::now();
+    let one = |number| {
+        let seed = Stream::seed_of_run(scenario.seed, number);
+        simulator::run(&Scenario { seed, ..scenario.clone() }).expect("a scenario is valid whatever its seed")
+    };
+    let outcomes = batch(runs, threads, one, || {});
+    let stable: Vec<_> = outcomes.iter().filter_map(Outcome::stabilization).collect();
+    let line = |what: &str, times: Vec<f64>| {
+        let Sample { mean, low, high, most, .. } = Sample::of(times);
+        format!("{what}: mean {mean:.6} s, 5 % to 95 % of the runs {low:.6} to {high:.6} s, longest {most:.6} s\n")
+    };
+    print(&line("first failure known by all", stable.iter().map(|(first, _)| first.as_secs_f64()).collect()));
+    print(&line("stable", stable.iter().map(|(_, all)| all.as_secs_f64()).collect()));
+    let messages: u64 = outcomes.iter().map(Outcome::message_count).sum();
+    print(&format!("{} of {runs} runs became stable; {} messages per run\n", stable.len(), messages / runs));
+    // Not on standard output, which is the same every time.
+    let took = began.elapsed().as_secs_f64();
+    eprintln!("{took:.1} s on {threads} threads, {:.1} ms per run", took * 1e3 / runs as f64);
+    ExitCode::SUCCESS
 }
 
 impl Arguments {
