@@ -159,11 +159,12 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         "s" => 1.0,
         "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
+        "y" => 365.25 * 86_400.0,
         _ => return None,
     };
-    Duration::try_from_secs_f64(number * unit)
-        .ok()
-        .map(|exact| Duration::from_micros((exact.as_nanos() as u64 + 500) / 1000))
+    let exact = Duration::try_from_secs_f64(number * unit).ok()?;
+    u64::try_from((exact.as_nanos() + 500) / 1000).ok().map(Duration::from_micros)
 }
 
 /// Writes a time the way [`parse_duration`] reads it.
@@ -252,7 +253,8 @@ mod tests {
         assert_eq!(parse_duration("0.5s"), Some(Duration::from_millis(500)));
         assert_eq!(parse_duration("250us"), Some(Duration::from_micros(250)));
         assert_eq!(parse_duration(" 2 min"), Some(Duration::from_secs(120)));
-        for bad in ["", "10", "ms", "-1s", "1e400s", "10 parsecs", "NaNs"] {
+        assert_eq!(parse_duration("1y"), parse_duration("365.25 d"));
+        for bad in ["", "10", "ms", "-1s", "1e400s", "1e17s", "10 parsecs", "NaNs"] {
             assert_eq!(parse_duration(bad), None, "{bad}");
         }
     }
