@@ -123,7 +123,8 @@ impl Member {
             Message::ProbeReply => self.on_sign_of_life(now, from, out),
             Message::Spared { node } => self.on_spared(now, from, node, out),
             // Not for a member.
-            Message::Hello { .. } | Message::Roster { .. } => {}
+            Message::Hello { .. } | Message::Roster { .. } | Message::Records { .. } | Message::RecordsHeard { .. } => {
+            }
         }
         if ends_hold && !self.is_stopped() {
             out.push(Action::Release);
