@@ -241,13 +241,15 @@ impl Segment {
         self.word(offset).store(count, Ordering::Release);
     }
 
-    /// How many entries of the log a rank has reported to MPI, and when, if that was less than an hour before `now`.
+    /// How many entries of the log a rank has reported to MPI, and when, if that was within half an hour of `now`.
     #[must_use]
     pub fn raised(&self, slot: u32, now: Duration) -> (u32, Duration) {
         let offset = self.slot_offset(slot) + RAISED;
         let count = self.word(offset).load(Ordering::Acquire).min(self.len());
-        let ago = clock_word(now).wrapping_sub(self.word(offset + 4).load(Ordering::Relaxed));
-        (count, now.saturating_sub(Duration::from_micros(u64::from(ago))))
+        // Negative if the rank has come between the reader's look at the clock and at this.
+        let ago = clock_word(now).wrapping_sub(self.word(offset + 4).load(Ordering::Relaxed)).cast_signed();
+        let apart = Duration::from_micros(u64::from(ago.unsigned_abs()));
+        (count, if ago < 0 { now + apart } else { now.saturating_sub(apart) })
     }
 
     /// First word of the lock of a slot: see [`crate::lifeline`].
@@ -391,6 +393,7 @@ mod tests {
         segment.append(Entry::Rank(9));
         segment.note_raised(1, 1, at);
         assert_eq!(segment.raised(1, at + Duration::from_secs(3)), (1, at));
+        assert_eq!(segment.raised(1, at - Duration::from_secs(3)), (1, at));
         segment.note_raised(0, 77, at);
         assert_eq!(segment.raised(0, at).0, 1, "never more than there is");
     }
