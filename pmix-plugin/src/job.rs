@@ -5,11 +5,12 @@ use std::ffi::{CStr, CString, c_int};
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 
 use propagation::{NodeId, RankReason};
 use prte_hooks::{ProcessEvent, Runtime};
 use rdma_heartbeat::launch::{LAUNCH_VERSION, LaunchData, Startup, ToDaemon, decode, encode};
+use rdma_heartbeat::logging::say;
 use rdma_heartbeat::parameters::Settings;
 use rdma_heartbeat::segment::{Entry, Phase, SEGMENT_VARIABLE, Segment, path_of};
 
@@ -146,7 +147,8 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
         }
     };
     let ranks: Vec<u32> = launch.ranks_of(me).collect();
-    let capacity = u32::try_from(launch.rank_nodes.len()).unwrap_or(u32::MAX / 2) + launch.universe;
+    // Each rank and each node once as dead, each node once as ready.
+    let capacity = u32::try_from(launch.rank_nodes.len()).unwrap_or(u32::MAX / 2) + 2 * launch.universe;
     let (segment, file) = Segment::create(&ranks, capacity).map_err(|error| error.to_string())?;
     let path = path_of(&file);
     let rank_environment = launch.rank_environment.clone();
@@ -269,11 +271,16 @@ pub fn send_failed() -> bool {
 /// A daemon's connection is broken.
 fn daemon_lost(runtime: &dyn Runtime, daemon: NodeId) {
     let Some(job) = JOB.get() else {
-        eprintln!(
-            "ringwatch: a node of this fault-tolerant job was lost while ringwatch is not at work (psensor_ringwatch_enable is off, or it could not start); the job is ended"
-        );
+        // The others are lost on the way to the end.
+        static FIRST: Once = Once::new();
         runtime.forget_daemon(daemon);
-        return runtime.end_job(JOB_ENDED);
+        FIRST.call_once(|| {
+            say(
+                "ringwatch: a node of this fault-tolerant job was lost while ringwatch is not at work (psensor_ringwatch_enable is off, or it could not start); the job is ended"
+            );
+            runtime.end_job(JOB_ENDED);
+        });
+        return;
     };
     job.supervisor.tell(&ToDaemon::ConnectionLost(daemon));
     job.forget_daemon(runtime, daemon);
@@ -299,7 +306,7 @@ impl Job {
     pub fn end(&self, sentence: &str) {
         // Only the first reason: what follows from it is no news.
         if let Some(runtime) = RUNTIME.get().filter(|_| !self.ended.swap(true, Ordering::SeqCst)) {
-            eprintln!("ringwatch: {sentence}");
+            say(&format!("ringwatch: {sentence}"));
             runtime.end_job(JOB_ENDED);
         }
     }
@@ -313,7 +320,7 @@ impl Job {
         let dead = entries.filter(|entry| matches!(entry, Entry::Rank(_))).count();
         let nobody = dead == self.launch.rank_nodes.len();
         if nobody && runtime.exit_status() == 0 && !self.ended.swap(true, Ordering::SeqCst) {
-            eprintln!("ringwatch: every rank of the job is dead; the job is ended");
+            say("ringwatch: every rank of the job is dead; the job is ended");
             runtime.set_exit_status(JOB_ENDED);
         }
     }

@@ -246,6 +246,7 @@ fn repeat_news(job: &Job) {
         match entry {
             Entry::Rank(rank) => notify(job, rank),
             Entry::Node(node) => job.node_dead(node),
+            Entry::Ready(_) => {}
         }
     }
 }

@@ -63,10 +63,11 @@ mod ring;
 pub mod wire;
 
 pub use action::{Action, Fact, StopReason};
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, Strategy};
 pub use dead::Death;
 pub use member::Member;
-pub use message::{EndReason, Message, NodeReason, Notice, RankReason, Subject};
+pub use message::{EndReason, Message, NodeReason, Notice, RankReason, Route, Subject};
+pub use ring::RingOrder;
 
 /// A point in time: how long after an arbitrary origin, on a clock that never goes back.
 ///

@@ -83,6 +83,8 @@ pub enum Entry {
     Rank(u32),
     /// A node is dead; its ranks have entries of their own.
     Node(u32),
+    /// No failure: all ranks of a node have left `MPI_Init`. Only in the log of node 0, whose `ringwatchd` counts them.
+    Ready(u32),
 }
 
 /// Why a segment cannot be used.
@@ -292,6 +294,7 @@ impl Segment {
         match self.word(offset).load(Ordering::Relaxed) {
             1 => Some(Entry::Rank(id)),
             2 => Some(Entry::Node(id)),
+            3 => Some(Entry::Ready(id)),
             _ => None,
         }
     }
@@ -306,6 +309,7 @@ impl Segment {
         let (kind, id) = match entry {
             Entry::Rank(id) => (1, id),
             Entry::Node(id) => (2, id),
+            Entry::Ready(id) => (3, id),
         };
         let offset = HEADER + SLOT * self.slots as usize + ENTRY * length as usize;
         self.word(offset).store(kind, Ordering::Relaxed);

@@ -224,3 +224,18 @@ fn a_restarted_member_joins_where_its_ring_is_now() {
 fn invalid_settings_are_refused() {
     Member::new(Config::new(0, 2, MS, MS), [], Time::ZERO);
 }
+
+#[test]
+fn where_nothing_gets_lost_nothing_is_sent_twice() {
+    let config = Config { lossless: true, ..config(2, 8, None) };
+    let mut solo = Solo::with(Member::new(config, [], Time::ZERO));
+    // The suspicion: one message to the new emitter and the copies of the broadcast.
+    let sent = solo.run(110).sent();
+    assert_eq!(sent[0], (0, Message::NewObserver));
+    assert_eq!(sent.len(), 5);
+    // Copies are neither acknowledged nor repeated, and the new emitter is not asked again.
+    let copies = solo.run(120).hears(4, obituary(5, 0, 6, &[6])).copies();
+    assert_eq!(copies.len(), 2);
+    assert_eq!(solo.run(309).sent(), []);
+    assert_eq!(solo.run(310).facts().len(), 1, "it never reported");
+}

@@ -6,28 +6,37 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 use propagation::wire::{MAX_LEN, Opener, Rejected, Sealer};
-use propagation::{EndReason, Message, NodeReason, Notice, RankReason, Subject};
+use propagation::{EndReason, Message, NodeReason, Notice, RankReason, Route, Subject};
 
 use crate::check;
+use crate::solo::copy;
 
 const JOB: u64 = 0x0123_4567_89ab_cdef;
 const KEY: [u8; 32] = [7; 32];
+/// The receiver.
+const TO: u32 = 3;
+
+fn mac(signed: &[u8]) -> [u8; 16] {
+    let hash = blake3::Hasher::new_keyed(&KEY).update(signed).update(&TO.to_le_bytes()).finalize();
+    *hash.as_bytes().first_chunk().unwrap()
+}
 
 fn seal(message: &Message) -> Vec<u8> {
     let mut envelope = vec![];
-    Sealer::new(JOB, KEY, 5, 2).seal(message, &mut envelope);
+    Sealer::new(JOB, KEY, 5, 2).seal(TO, message, &mut envelope);
     envelope
 }
 
 fn open(envelope: &[u8]) -> Result<(u32, Message), Rejected> {
-    Opener::new(JOB, KEY).open(envelope)
+    Opener::new(JOB, KEY, TO).open(envelope)
 }
 
 /// One that has a bit of everything.
 fn example() -> Message {
     let subject = Subject::Rank { rank: 300, node: 4, reason: RankReason::Signaled { signal: 9 } };
-    let (suspector, dead) = (Some(3), vec![1, 2, 700]);
-    Message::Notice(Notice { source: 4, incarnation: 1, seq: 77, subject, suspector, dead })
+    let (suspector, dead, left, route) = (Some(3), vec![1, 2, 700], vec![2], Route::Tree);
+    let universe = 1000;
+    copy(Notice { source: 4, incarnation: 1, seq: 77, subject, suspector, dead, left, universe, route })
 }
 
 /// The envelope of `example` with one byte changed and the MAC made anew.
@@ -35,21 +44,20 @@ fn resealed(offset: usize, value: u8) -> Vec<u8> {
     let mut envelope = seal(&example());
     envelope[offset] = value;
     let signed = envelope.len() - 16;
-    let mac = blake3::keyed_hash(&KEY, &envelope[..signed]);
-    envelope[signed..].copy_from_slice(&mac.as_bytes()[..16]);
+    let mac = mac(&envelope[..signed]);
+    envelope[signed..].copy_from_slice(&mac);
     envelope
 }
 
 #[test]
 fn the_layout_is_the_documented_one() {
     let envelope = seal(&Message::Heartbeat { count: 300 });
-    let mut expected = b"RW\x01\x00".to_vec();
+    let mut expected = b"RW\x02\x00".to_vec();
     expected.extend([0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01]);
     expected.extend([5, 0, 0, 0, 2, 0, 0, 0]);
     expected.extend([0; 8]);
     expected.extend([0, 0xac, 0x02]);
-    let mac = blake3::keyed_hash(&KEY, &expected);
-    expected.extend(&mac.as_bytes()[..16]);
+    expected.extend(mac(&expected));
     assert_eq!(envelope, expected);
     assert_eq!(seal(&Message::ReadyAck)[28], 9);
 }
@@ -85,8 +93,10 @@ fn each_refusal_has_its_reason() {
     assert_eq!(open(&resealed(28, 99)), Err(Rejected::Malformed));
     // A shorter message in the place of the longer one leaves bytes over.
     assert_eq!(open(&resealed(28, 5)), Err(Rejected::Malformed));
-    assert_eq!(Opener::new(JOB + 1, KEY).open(&envelope), Err(Rejected::Job));
-    assert_eq!(Opener::new(JOB, [8; 32]).open(&envelope), Err(Rejected::Forged));
+    assert_eq!(Opener::new(JOB + 1, KEY, TO).open(&envelope), Err(Rejected::Job));
+    assert_eq!(Opener::new(JOB, [8; 32], TO).open(&envelope), Err(Rejected::Forged));
+    // A verdict that one node was sent must not end another.
+    assert_eq!(Opener::new(JOB, KEY, TO + 1).open(&envelope), Err(Rejected::Forged));
 }
 
 #[test]
@@ -95,12 +105,12 @@ fn a_repetition_is_refused_but_overtaking_is_not() {
     let mut envelopes: Vec<_> = (0..1984)
         .map(|count| {
             let mut envelope = vec![];
-            sealer.seal(&Message::Heartbeat { count }, &mut envelope);
+            sealer.seal(TO, &Message::Heartbeat { count }, &mut envelope);
             envelope
         })
         .collect();
     envelopes.reverse();
-    let mut opener = Opener::new(JOB, KEY);
+    let mut opener = Opener::new(JOB, KEY, TO);
     assert!(envelopes.iter().all(|envelope| opener.open(envelope).is_ok()));
     assert!(envelopes.iter().all(|envelope| opener.open(envelope) == Err(Rejected::Replayed)));
 }
@@ -109,10 +119,10 @@ fn a_repetition_is_refused_but_overtaking_is_not() {
 fn a_new_life_of_a_sender_replaces_the_old_one_and_nobody_else() {
     let sealed = |me, incarnation| {
         let mut envelope = vec![];
-        Sealer::new(JOB, KEY, me, incarnation).seal(&Message::Probe, &mut envelope);
+        Sealer::new(JOB, KEY, me, incarnation).seal(TO, &Message::Probe, &mut envelope);
         envelope
     };
-    let mut opener = Opener::new(JOB, KEY);
+    let mut opener = Opener::new(JOB, KEY, TO);
     assert!(opener.open(&sealed(5, 1)).is_ok());
     assert!(opener.open(&sealed(6, 0)).is_ok());
     assert!(opener.open(&sealed(5, 2)).is_ok());
@@ -124,7 +134,7 @@ fn forgeries_do_not_use_up_counters() {
     let envelope = seal(&example());
     let mut forged = envelope.clone();
     *forged.last_mut().unwrap() ^= 1;
-    let mut opener = Opener::new(JOB, KEY);
+    let mut opener = Opener::new(JOB, KEY, TO);
     assert_eq!(opener.open(&forged), Err(Rejected::Forged));
     assert!(opener.open(&envelope).is_ok());
 }
@@ -135,7 +145,7 @@ fn sealing_needs_no_memory_when_there_is_room() {
     let before = buffer.as_ptr();
     let mut sealer = Sealer::new(JOB, KEY, 5, 0);
     for _ in 0..3 {
-        sealer.seal(&example(), &mut buffer);
+        sealer.seal(TO, &example(), &mut buffer);
     }
     assert_eq!((buffer.as_ptr(), buffer.capacity()), (before, 512));
 }
@@ -145,14 +155,19 @@ fn the_end_of_a_very_large_job_fits() {
     let subject = Subject::End { reason: EndReason::NoSurvivor };
     let dead = (1..50_000).map(|node| node * 5).collect();
     let source = 0;
-    let notice = Notice { source, incarnation: 0, seq: 0, subject, suspector: None, dead };
-    let message = Message::Notice(notice);
+    let (left, universe, route) = (vec![], 250_000, Route::Circulant);
+    let message =
+        copy(Notice { source, incarnation: 0, seq: 0, subject, suspector: None, dead, left, universe, route });
     assert_eq!(open(&seal(&message)), Ok((5, message)));
 }
 
 fn any_subject(nodes: Range<u32>) -> impl Strategy<Value = Subject> {
-    let node_reason =
-        prop_oneof![Just(NodeReason::Silent), Just(NodeReason::Resigned), Just(NodeReason::ConnectionLost)];
+    let node_reason = prop::sample::select(vec![
+        NodeReason::Silent,
+        NodeReason::Resigned,
+        NodeReason::ConnectionLost,
+        NodeReason::Left,
+    ]);
     let rank_reason = prop_oneof![
         any::<i32>().prop_map(|status| RankReason::Exited { status }),
         any::<i32>().prop_map(|signal| RankReason::Signaled { signal }),
@@ -163,7 +178,8 @@ fn any_subject(nodes: Range<u32>) -> impl Strategy<Value = Subject> {
         (nodes.clone(), node_reason).prop_map(|(node, reason)| Subject::Node { node, reason }),
         (nodes.clone(), nodes, rank_reason).prop_map(|(rank, node, reason)| Subject::Rank { rank, node, reason }),
         Just(Subject::End { reason: EndReason::Finished }),
-        Just(Subject::Doubt)
+        Just(Subject::Doubt),
+        Just(Subject::Grown)
     ]
 }
 
@@ -172,9 +188,12 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
     let id = (nodes.clone(), any::<u32>(), any::<u64>());
     let dead = btree_set(nodes.clone(), 0..20).prop_map(|set| set.into_iter().collect());
     let suspector = proptest::option::of(nodes.clone());
-    let notice = (id.clone(), any_subject(nodes.clone()), suspector, dead).prop_map(
-        |((source, incarnation, seq), subject, suspector, dead)| {
-            Message::Notice(Notice { source, incarnation, seq, subject, suspector, dead })
+    let left = btree_set(nodes.clone(), 0..3).prop_map(|set| set.into_iter().collect());
+    let universe = nodes.end.saturating_sub(1)..=nodes.end;
+    let route = prop::sample::select(vec![Route::Circulant, Route::Tree, Route::Rescue]);
+    let notice = (id.clone(), any_subject(nodes.clone()), suspector, dead, left, universe, route).prop_map(
+        |((source, incarnation, seq), subject, suspector, dead, left, universe, route)| {
+            copy(Notice { source, incarnation, seq, subject, suspector, dead, left, universe, route })
         },
     );
     prop_oneof![
@@ -183,7 +202,10 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
         nodes.clone().prop_map(|node| Message::Suspect { node }),
         nodes.prop_map(|node| Message::Spared { node }),
         notice,
-        id.prop_map(|(source, incarnation, seq)| Message::Ack { source, incarnation, seq }),
+        id.clone().prop_map(|(source, incarnation, seq)| Message::Ack { source, incarnation, seq }),
+        id.clone().prop_map(|(source, incarnation, seq)| Message::Complete { source, incarnation, seq }),
+        id.prop_map(|(source, incarnation, seq)| Message::Done { source, incarnation, seq }),
+        Just(Message::Leave),
         Just(Message::Probe),
         Just(Message::ProbeReply),
         Just(Message::Verdict),
@@ -219,8 +241,7 @@ fn any_body_is_taken_without_a_panic() {
         let mut envelope = seal(&Message::Probe);
         envelope.truncate(28);
         envelope.extend(&body);
-        let mac = blake3::keyed_hash(&KEY, &envelope);
-        envelope.extend(&mac.as_bytes()[..16]);
+        envelope.extend(mac(&envelope));
         assert!(matches!(open(&envelope), Ok(_) | Err(Rejected::Malformed)));
     });
 }

@@ -1,6 +1,6 @@
 //! What arrives.
 
-use propagation::{EndReason, Message, NodeReason, RankReason, Time};
+use propagation::{EndReason, Message, NodeId, NodeReason, RankReason, Time};
 use tracing::{error, info, warn};
 
 use super::outcome::rank_reason;
@@ -177,7 +177,7 @@ impl Daemon {
                     rendezvous.handle(from, address, &message, &mut self.steps);
                     self.follow_steps(now);
                 }
-                Link::Ring(_) if matches!(message, Message::Hello { .. }) => self.answer_late_caller(address),
+                Link::Ring(_) if matches!(message, Message::Hello { .. }) => self.answer_late_caller(from, address),
                 Link::Ring(_) if matches!(message, Message::Records { .. } | Message::RecordsHeard { .. }) => {
                     if let (Some(answer), Some(network)) = (self.chronicle.take(now, from, &message), &mut self.network)
                     {
@@ -196,11 +196,11 @@ impl Daemon {
     }
 
     /// The roster that it was sent got lost, or it is a new incarnation.
-    fn answer_late_caller(&mut self, address: std::net::SocketAddr) {
+    fn answer_late_caller(&mut self, from: NodeId, address: std::net::SocketAddr) {
         let Some(network) = &mut self.network else { return };
         if self.startup.me == 0 && self.ending.is_none() {
             for part in roster_messages(&self.roster) {
-                network.send_to(address, &part);
+                network.send_to(from, address, &part);
             }
         }
     }
@@ -208,9 +208,9 @@ impl Daemon {
     pub(super) fn follow_steps(&mut self, now: Time) {
         for step in std::mem::take(&mut self.steps) {
             match step {
-                Step::Send(to, message) => {
+                Step::Send(to, address, message) => {
                     if let Some(network) = &mut self.network {
-                        network.send_to(to, &message);
+                        network.send_to(to, address, &message);
                     }
                 }
                 Step::Complete(roster) => {

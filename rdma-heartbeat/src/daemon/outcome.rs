@@ -47,7 +47,9 @@ impl Daemon {
                         self.runtime.release();
                     }
                     Action::NodeReady(node) => {
-                        self.job.node_ready(node);
+                        if self.job.node_ready(node) {
+                            self.record(Entry::Ready(node));
+                        }
                     }
                 }
             }
@@ -67,9 +69,7 @@ impl Daemon {
         }
         let ranks = news.ranks.iter().map(|rank| Entry::Rank(*rank));
         for entry in ranks.chain(news.node.map(Entry::Node)) {
-            if !self.segment.append(entry) {
-                error!(?entry, "the failure log of this node is full");
-            }
+            self.record(entry);
         }
         if !news.ranks.is_empty() {
             self.control.send(&FromDaemon::RanksDead { ranks: news.ranks.clone(), why: news.why });
@@ -98,7 +98,14 @@ impl Daemon {
                 self.chronicle.note(now, Event::RankDead { rank, on, reason: reason.clone(), by });
                 info!(rank, node = node.unwrap_or(fact.source), reason = %reason, source, "declared");
             }
-            Subject::End { .. } | Subject::Doubt => {}
+            Subject::End { .. } | Subject::Doubt | Subject::Grown => {}
+        }
+    }
+
+    /// For the ranks, and for the daemon that replaces this one if it dies.
+    fn record(&self, entry: Entry) {
+        if !self.segment.append(entry) {
+            error!(?entry, "the failure log of this node is full");
         }
     }
 
@@ -114,6 +121,11 @@ impl Daemon {
                 if me == 0 {
                     self.chronicle.note(now, Event::Ended { why: "the job has finished".into() });
                 }
+                self.leave(now);
+                return;
+            }
+            StopReason::Left => {
+                info!("this node has left the job");
                 self.leave(now);
                 return;
             }
@@ -197,6 +209,7 @@ pub(super) fn node_reason(reason: NodeReason) -> &'static str {
         NodeReason::Silent => "silent",
         NodeReason::Resigned => "resigned",
         NodeReason::ConnectionLost => "connection-lost",
+        NodeReason::Left => "left",
     }
 }
 

@@ -73,7 +73,7 @@ impl Daemon {
     fn describe(&self, grave: &Grave, now: Time) -> Dead {
         let (node, rank) = match grave.entry {
             Entry::Rank(rank) => (self.job.node_of(rank), Some(rank)),
-            Entry::Node(node) => (Some(node), None),
+            Entry::Node(node) | Entry::Ready(node) => (Some(node), None),
         };
         let reason = match (rank, grave.fact.map(|fact| fact.subject)) {
             (None, Some(Subject::Node { reason, .. })) => node_reason(reason).into(),
