@@ -157,7 +157,8 @@ impl Member {
             }
             Message::Leave => self.on_leave(now, from, out),
             // Not for a member.
-            Message::Hello { .. } | Message::Roster { .. } => {}
+            Message::Hello { .. } | Message::Roster { .. } | Message::Records { .. } | Message::RecordsHeard { .. } => {
+            }
         }
         if ends_hold && !self.is_stopped() {
             out.push(Action::Release);

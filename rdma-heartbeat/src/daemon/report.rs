@@ -17,6 +17,13 @@ impl Daemon {
         }
     }
 
+    pub(super) fn take_callers(&mut self, now: Time) {
+        if let Some(mut feed) = self.chronicle.feed.take() {
+            feed.accept(now, &self.poller, self.chronicle.lines());
+            self.chronicle.feed = Some(feed);
+        }
+    }
+
     fn report(&self, now: Time) -> Report {
         let launch = &self.startup.launch;
         let member = match &self.link {

@@ -25,6 +25,7 @@ fn launch(fence: bool) -> LaunchData {
             ports: (0, 0),
             log_level: "info".into(),
             log: "stderr".into(),
+            events: String::new(),
         },
     }
 }

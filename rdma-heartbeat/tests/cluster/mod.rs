@@ -88,6 +88,7 @@ pub fn launch(ranks_per_node: &[u32]) -> LaunchData {
             ports: (0, 0),
             log_level: "debug".into(),
             log: "stderr".into(),
+            events: String::new(),
         },
     }
 }
