@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use openmpi::OpenMpi;
+use rdma_heartbeat::logging::say;
 use rdma_heartbeat::segment::{Entry, Phase, SEGMENT_VARIABLE, Segment};
 
 /// Status of Open MPI's component functions.
@@ -46,18 +47,18 @@ impl Rank {
             Some((major, ..)) if SERVED.contains(&major) => {}
             release => {
                 let named = release.map_or("an unknown release".into(), |(a, b, c)| format!("release {a}.{b}.{c}"));
-                eprintln!(
+                say(&format!(
                     "ringwatch: this component serves Open MPI 5.0 and is loaded into {named}; the rank runs as without it"
-                );
+                ));
                 return None;
             }
         }
         let segment = match Segment::open_path(&path) {
             Ok(segment) => segment,
             Err(error) => {
-                eprintln!(
+                say(&format!(
                     "ringwatch: rank {rank} cannot open its node's failure log at {path} ({error}); it will learn of failures through PMIx events only"
-                );
+                ));
                 return None;
             }
         };
@@ -98,6 +99,9 @@ impl Rank {
                 mpi.report(rank);
                 events += 1;
             }
+        }
+        if events > 0 {
+            self.segment.note_raised(self.slot, length, rdma_heartbeat::clock::now());
         }
         events
     }
@@ -149,8 +153,8 @@ pub extern "C" fn rw_rank_init_done() {
             if rank.mpi().is_some() && openmpi::register_progress(progress) {
                 REGISTERED.store(true, Ordering::Relaxed);
             } else {
-                eprintln!(
-                    "ringwatch: this Open MPI lacks a function to report failures at once; they arrive as PMIx events, some milliseconds later"
+                say(
+                    "ringwatch: this Open MPI lacks a function to report failures at once; they arrive as PMIx events, some milliseconds later",
                 );
             }
         }

@@ -5,11 +5,12 @@ use std::ffi::{CStr, CString, c_int};
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 
 use propagation::{NodeId, RankReason};
 use prte_hooks::{ProcessEvent, Runtime};
 use rdma_heartbeat::launch::{LAUNCH_VERSION, LaunchData, Startup, ToDaemon, decode, encode};
+use rdma_heartbeat::logging::say;
 use rdma_heartbeat::parameters::Settings;
 use rdma_heartbeat::segment::{Entry, Phase, SEGMENT_VARIABLE, Segment, path_of};
 
@@ -146,7 +147,8 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
         }
     };
     let ranks: Vec<u32> = launch.ranks_of(me).collect();
-    let capacity = u32::try_from(launch.rank_nodes.len()).unwrap_or(u32::MAX / 2) + launch.universe;
+    // Each rank and each node once as dead, each node once as ready.
+    let capacity = u32::try_from(launch.rank_nodes.len()).unwrap_or(u32::MAX / 2) + 2 * launch.universe;
     let (segment, file) = Segment::create(&ranks, capacity).map_err(|error| error.to_string())?;
     let path = path_of(&file);
     let rank_environment = launch.rank_environment.clone();
@@ -198,11 +200,9 @@ pub fn runtime_ends() {
     }
 }
 
-/// A local client ended without finalizing: news only for ranks that `ringwatchd` cannot watch by itself.
+/// A local client ended without finalizing, or is about to.
 pub fn client_lost(nspace: &CStr, rank: u32) {
-    let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) else { return };
-    let Some(slot) = job.segment.slot_of(rank) else { return };
-    if job.segment.occupant(slot).1 == Phase::Unknown {
+    if let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) {
         job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
     }
 }
@@ -269,11 +269,16 @@ pub fn send_failed() -> bool {
 /// A daemon's connection is broken.
 fn daemon_lost(runtime: &dyn Runtime, daemon: NodeId) {
     let Some(job) = JOB.get() else {
-        eprintln!(
-            "ringwatch: a node of this fault-tolerant job was lost while ringwatch is not at work (psensor_ringwatch_enable is off, or it could not start); the job is ended"
-        );
+        // The others are lost on the way to the end.
+        static FIRST: Once = Once::new();
         runtime.forget_daemon(daemon);
-        return runtime.end_job(JOB_ENDED);
+        FIRST.call_once(|| {
+            say(
+                "ringwatch: a node of this fault-tolerant job was lost while ringwatch is not at work (psensor_ringwatch_enable is off, or it could not start); the job is ended"
+            );
+            runtime.end_job(JOB_ENDED);
+        });
+        return;
     };
     job.supervisor.tell(&ToDaemon::ConnectionLost(daemon));
     job.forget_daemon(runtime, daemon);
@@ -295,11 +300,25 @@ impl Job {
         }
     }
 
+    /// The runtime, in prterun.
+    pub fn runtime(&self) -> Option<&'static dyn Runtime> {
+        RUNTIME.get().map(Box::as_ref).filter(|_| self.me == 0)
+    }
+
+    /// No daemon is awaited any more (prterun only).
+    pub fn forget_everybody(&self) {
+        if let Some(runtime) = self.runtime() {
+            // SAFETY: PMIx is initialised while prterun runs.
+            let own = unsafe { CStr::from_ptr(c_shims::pmix::rw_pmix_my_nspace()) };
+            (1..self.launch.universe).for_each(|daemon| runtime.report_daemon_lost(own, daemon));
+        }
+    }
+
     /// The job cannot go on: says why and has prterun end with a status other than zero.
     pub fn end(&self, sentence: &str) {
         // Only the first reason: what follows from it is no news.
         if let Some(runtime) = RUNTIME.get().filter(|_| !self.ended.swap(true, Ordering::SeqCst)) {
-            eprintln!("ringwatch: {sentence}");
+            say(&format!("ringwatch: {sentence}"));
             runtime.end_job(JOB_ENDED);
         }
     }
@@ -313,7 +332,7 @@ impl Job {
         let dead = entries.filter(|entry| matches!(entry, Entry::Rank(_))).count();
         let nobody = dead == self.launch.rank_nodes.len();
         if nobody && runtime.exit_status() == 0 && !self.ended.swap(true, Ordering::SeqCst) {
-            eprintln!("ringwatch: every rank of the job is dead; the job is ended");
+            say("ringwatch: every rank of the job is dead; the job is ended");
             runtime.set_exit_status(JOB_ENDED);
         }
     }

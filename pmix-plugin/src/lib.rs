@@ -15,6 +15,8 @@ mod supervisor;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rdma_heartbeat::logging::say;
+
 /// `PMIX_SUCCESS`.
 const SUCCESS: c_int = 0;
 /// `PMIX_ERROR`.
@@ -23,7 +25,7 @@ const ERROR: c_int = -1;
 /// Runs `body` so that no panic crosses into C.
 fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        eprintln!("ringwatch: internal error; this process goes on without ringwatch");
+        say("ringwatch: internal error; this process goes on without ringwatch");
         otherwise
     })
 }
@@ -43,14 +45,14 @@ pub extern "C" fn rw_plugin_open() -> c_int {
     guarded(SUCCESS, || {
         if let Err(problem) = environment::check_release() {
             if environment::is_launcher() && environment::wants_fault_tolerance() {
-                eprintln!("ringwatch: {problem}; the job runs as without ringwatch");
+                say(&format!("ringwatch: {problem}; the job runs as without ringwatch"));
             }
             return ERROR;
         }
         if environment::is_launcher() && environment::wants_fault_tolerance() {
             let usable = parameters::settings().map_err(|invalid| invalid.to_string()).and_then(|all| job::check(&all));
             if let Err(problem) = usable {
-                eprintln!("ringwatch: {problem}; nothing was launched");
+                say(&format!("ringwatch: {problem}; nothing was launched"));
                 environment::remove_session_folder();
                 std::process::exit(environment::LAUNCH_REFUSED);
             }
@@ -88,7 +90,7 @@ pub unsafe extern "C" fn rw_plugin_launch(nspace: *const c_char, bytes: *mut *mu
         }
         Ok(None) => SUCCESS,
         Err(problem) => {
-            eprintln!("ringwatch: {problem}; the job runs as without ringwatch");
+            say(&format!("ringwatch: {problem}; the job runs as without ringwatch"));
             SUCCESS
         }
     })
@@ -125,7 +127,7 @@ pub unsafe extern "C" fn rw_plugin_local(
                     unsafe { c_shims::pmix::rw_pmix_environment(environment, name.as_ptr(), value.as_ptr()) }
                 }
             }
-            Err(problem) => eprintln!("ringwatch: {problem}; this node goes on without ringwatch"),
+            Err(problem) => say(&format!("ringwatch: {problem}; this node goes on without ringwatch")),
         }
         SUCCESS
     })

@@ -6,6 +6,7 @@
 //! | `inputs` | what arrives: packets of the plugin, datagrams, ends of processes |
 //! | `outcome` | what follows: facts, the end of the job, the end of this node |
 //! | `report` | the status report |
+//! | `chronicle` | the history |
 //!
 //! A daemon lives through up to three stages: *meeting* (the addresses of the other nodes are not known), *watching*
 //! (a member of the ring) and *ending* (the others may still need to hear from it). All inputs are served in all
@@ -20,6 +21,7 @@ use propagation::{Action, Config, EndReason, Member, RankReason, Time};
 use tracing::{info, warn};
 
 use crate::control::{Control, Received};
+use crate::history::Event;
 use crate::job::Job;
 use crate::launch::{LAUNCH_VERSION, Startup};
 use crate::lifeline::Lifelines;
@@ -33,7 +35,9 @@ use crate::status::Server;
 use crate::transport::Udp;
 use crate::watch::{Sighting, Watch};
 use crate::{clock, logging, setup};
+use chronicle::Chronicle;
 
+mod chronicle;
 mod inputs;
 mod outcome;
 mod report;
@@ -70,9 +74,17 @@ enum Link {
     Ring(Box<Member>),
 }
 
+impl Link {
+    fn is_ring(&self) -> bool {
+        matches!(self, Self::Ring(_))
+    }
+}
+
 /// The last stage.
 struct Ending {
     exit_by: Time,
+    /// Not before this may the daemon exit: it may yet hear something for the history.
+    settled_at: Time,
     kill_runtime_at: Option<Time>,
     /// Whether ranks that appear only now are to be ended, too.
     fences: bool,
@@ -95,6 +107,8 @@ pub struct Daemon {
     roster: Vec<SocketAddr>,
     /// Deaths of ranks that wait for the ring.
     waiting: Vec<(u32, RankReason)>,
+    /// Ranks of this node that the runtime has lost but whose processes live, and when they are ended.
+    hung_up: Vec<(u32, Time)>,
     /// The plugin said that the job is over.
     finished: bool,
     ready_told: bool,
@@ -104,6 +118,7 @@ pub struct Daemon {
     sentence: Option<String>,
     ending: Option<Ending>,
     status: Option<Server>,
+    chronicle: Chronicle,
     actions: Vec<Action>,
     sightings: Vec<Sighting>,
     steps: Vec<Step>,
@@ -151,8 +166,10 @@ impl Daemon {
         let status = Server::new(&launch.nspace, me)
             .map_err(|error| warn!(%error, "ringwatch status will not find this daemon"))
             .ok();
+        let host = logging::host();
         Ok(Self {
-            host: logging::host(),
+            chronicle: Chronicle::new(&startup, &host, segment.slots()),
+            host,
             poller: Poller::new()?,
             control,
             network,
@@ -170,6 +187,7 @@ impl Daemon {
             segment,
             roster: Vec::new(),
             waiting: Vec::new(),
+            hung_up: Vec::new(),
             finished: false,
             ready_told: false,
             resigned: false,
@@ -200,7 +218,11 @@ impl Daemon {
         if let Some(server) = &self.status {
             self.poller.add(server.descriptor(), Token::Status)?;
         }
+        if let Some(feed) = &self.chronicle.feed {
+            self.poller.add(feed.descriptor(), Token::Feed)?;
+        }
         let now = clock::now();
+        self.chronicle.note(now, Event::Started { pid, incarnation });
         if let Some(roster) = self.startup.roster.take() {
             self.join(roster, now);
         } else if self.network.is_none() {
@@ -236,7 +258,9 @@ impl Daemon {
         for (rank, reason) in self.waiting.drain(..) {
             member.announce_rank(now, rank, reason, &mut self.actions);
         }
-        info!(emitter = ?member.emitter(), observer = ?member.observer(), "watching");
+        let (emitter, observer) = (member.emitter(), member.observer());
+        info!(?emitter, ?observer, "watching");
+        self.chronicle.note(now, Event::Watching { emitter, observer });
         self.link = Link::Ring(Box::new(member));
         self.perform(now);
     }
@@ -249,6 +273,7 @@ impl Daemon {
             self.saw(sighting, now);
         }
         self.sightings = sightings;
+        self.end_hanging(now);
         if let Some(loss) = self.runtime.look(now, self.startup.me == 0 || self.watch.has_living(&self.segment)) {
             self.runtime_lost(loss, now);
         }
@@ -284,12 +309,13 @@ impl Daemon {
             }
         }
         self.judge(now);
+        self.continue_chronicle(now);
         self.control.flush();
         if let Some(server) = &mut self.status {
             server.serve(now);
         }
         if self.ending.as_mut().is_some_and(|ending| ending.kill_runtime_at.take_if(|at| now >= *at).is_some()) {
-            self.runtime.kill();
+            self.fence_runtime(now);
         }
     }
 
@@ -312,7 +338,7 @@ impl Daemon {
     }
 
     fn judges(&self) -> bool {
-        self.startup.me == 0 && self.ending.is_none() && matches!(self.link, Link::Ring(_))
+        self.startup.me == 0 && self.ending.is_none() && self.link.is_ring()
     }
 
     /// When to turn next although nothing happens: at least once a period, which is also the sign of life for the plugin.
@@ -323,9 +349,11 @@ impl Daemon {
             .map_or(Time::MAX, |ending| ending.exit_by.min(ending.kill_runtime_at.unwrap_or(Time::MAX)));
         let hurry = self.control.has_backlog() || self.status.as_ref().is_some_and(Server::is_busy);
         let unfinished = if hurry { now + Duration::from_millis(1) } else { Time::MAX };
+        let hanging = self.hung_up.iter().map(|(_, until)| *until).min().unwrap_or(Time::MAX);
         let judgement = if self.judges() { self.job.deadline() } else { Time::MAX };
-        [self.link_deadline(), ending, unfinished, judgement, self.watch.deadline(), self.runtime.deadline()]
+        [self.link_deadline(), ending, unfinished, hanging, judgement, self.watch.deadline(), self.runtime.deadline()]
             .into_iter()
+            .chain([self.chronicle.deadline(now)])
             .fold(now + self.startup.launch.parameters.period, Time::min)
             // Whatever a module asks for: never a loop that keeps the processor from everybody else.
             .max(now + Duration::from_micros(50))
@@ -346,7 +374,8 @@ impl Daemon {
             Link::Ring(member) => member.drained(),
         };
         let patience = now < ending.exit_by;
-        ending.kill_runtime_at.is_none() && (!patience || (told && !self.control.has_backlog()))
+        let settled = now >= ending.settled_at;
+        ending.kill_runtime_at.is_none() && (!patience || (told && settled && !self.control.has_backlog()))
     }
 
     fn fence_is_on(&self) -> bool {

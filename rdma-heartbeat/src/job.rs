@@ -79,6 +79,9 @@ impl Job {
                 Entry::Node(node) => {
                     job.bury_node(node, now, None);
                 }
+                Entry::Ready(node) => {
+                    job.node_ready(node);
+                }
             }
         }
         job
@@ -191,26 +194,19 @@ impl Job {
         &self.graves
     }
 
-    /// Takes note that all ranks of a node have left `MPI_Init`; true if now all of the living have.
+    /// Takes note that all ranks of a node have left `MPI_Init`; false if that was known.
     pub fn node_ready(&mut self, node: NodeId) -> bool {
-        self.ready.insert(node);
-        self.update_all_ready()
-    }
-
-    fn update_all_ready(&mut self) -> bool {
-        let living = (0..self.universe).filter(|node| !self.dead_nodes.contains(node));
-        if self.all_ready || !living.into_iter().all(|node| self.ready.contains(&node)) {
-            return false;
-        }
-        self.all_ready = true;
-        self.early_death = None;
-        true
+        self.ready.insert(node)
     }
 
     /// Whether all ranks of the living nodes have left `MPI_Init`.
     #[must_use]
     pub fn all_ready(&mut self) -> bool {
-        self.update_all_ready();
+        let mut living = (0..self.universe).filter(|node| !self.dead_nodes.contains(node));
+        if !self.all_ready && living.all(|node| self.ready.contains(&node)) {
+            self.all_ready = true;
+            self.early_death = None;
+        }
         self.all_ready
     }
 

@@ -17,12 +17,15 @@
 //! | [`lifeline`] | hearing of a death at its beginning |
 //! | [`control`] | the socket to the plugin |
 //! | [`status`] | what `ringwatch status` shows |
+//! | [`history`] | what `ringwatch events` shows: what happened, on every node |
+//! | [`sink`] | files that are written without waiting |
 //! | [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
 
 pub mod clock;
 pub mod control;
 pub mod daemon;
 pub mod defaults;
+pub mod history;
 pub mod job;
 pub mod launch;
 pub mod lifeline;
@@ -35,6 +38,7 @@ pub mod rendezvous;
 pub mod runtime;
 pub mod segment;
 pub mod setup;
+pub mod sink;
 pub mod status;
 pub mod stopped;
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub struct Definition {
 }
 
 /// Every parameter, in the order of [`read`]'s argument.
-pub const DEFINITIONS: [Definition; 10] = [
+pub const DEFINITIONS: [Definition; 11] = [
     Definition {
         name: "enable",
         default: "true",
@@ -64,6 +64,11 @@ pub const DEFINITIONS: [Definition; 10] = [
         default: "stderr",
         help: "Where messages go: stderr, or a path in which %h is the host, %j the job and %n the number of the node",
     },
+    Definition {
+        name: "events",
+        default: "",
+        help: "Where prterun's node writes the history of the job, in lines of JSON: a path with the same places as log; default: nowhere, ask with 'ringwatch events'",
+    },
     Definition { name: "daemon", default: "", help: "Path of ringwatchd; default: beside prted, else found in PATH" },
 ];
 
@@ -92,7 +97,7 @@ pub struct Settings {
 /// # Errors
 /// The first value that is malformed or out of range.
 pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
-    let [enable, period, timeout, stop_timeout, fence, interfaces, ports, log_level, log, daemon] = values;
+    let [enable, period, timeout, stop_timeout, fence, interfaces, ports, log_level, log, events, daemon] = values;
     let period_range = (Duration::from_millis(1), Duration::from_secs(60));
     let period = duration("period", period, period_range)?;
     let timeout_range = (period * 3, Duration::from_secs(600).max(period * 3));
@@ -101,10 +106,10 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
         Err(_) => duration("timeout", timeout, timeout_range)?,
     };
     let stop_timeout = match stop_timeout.trim() {
-        "off" | "0" => None,
+        text if text.eq_ignore_ascii_case("off") => None,
         text => Some(duration("stop_timeout", text, (Duration::from_millis(10), Duration::from_secs(3600)))?),
     };
-    choice("log_level", log_level, &["error", "warn", "info", "debug", "trace"])?;
+    let log_level = choice("log_level", log_level, &["error", "warn", "info", "debug", "trace"])?;
     Ok(Settings {
         enable: boolean("enable", enable)?,
         daemon: daemon.trim().to_owned(),
@@ -120,8 +125,9 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
                 .map(str::to_owned)
                 .collect(),
             ports: port_range(ports)?,
-            log_level: log_level.trim().to_owned(),
+            log_level: log_level.to_owned(),
             log: log.trim().to_owned(),
+            events: events.trim().to_owned(),
         },
     })
 }
@@ -159,11 +165,12 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         "s" => 1.0,
         "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
+        "y" => 365.25 * 86_400.0,
         _ => return None,
     };
-    Duration::try_from_secs_f64(number * unit)
-        .ok()
-        .map(|exact| Duration::from_micros((exact.as_nanos() as u64 + 500) / 1000))
+    let exact = Duration::try_from_secs_f64(number * unit).ok()?;
+    u64::try_from((exact.as_nanos() + 500) / 1000).ok().map(Duration::from_micros)
 }
 
 /// Writes a time the way [`parse_duration`] reads it.
@@ -186,11 +193,10 @@ fn boolean(name: &'static str, text: &str) -> Result<bool, Invalid> {
     }
 }
 
-fn choice(name: &'static str, text: &str, allowed: &[&str]) -> Result<(), Invalid> {
-    if allowed.contains(&text.trim()) {
-        return Ok(());
-    }
-    Err(Invalid { name, value: text.to_owned(), expected: format!("it must be one of {}", allowed.join(", ")) })
+fn choice(name: &'static str, text: &str, allowed: &[&'static str]) -> Result<&'static str, Invalid> {
+    let expected = || format!("it must be one of {}", allowed.join(", "));
+    let found = allowed.iter().find(|word| text.trim().eq_ignore_ascii_case(word));
+    found.copied().ok_or_else(|| Invalid { name, value: text.to_owned(), expected: expected() })
 }
 
 fn port_range(text: &str) -> Result<(u16, u16), Invalid> {
@@ -253,7 +259,8 @@ mod tests {
         assert_eq!(parse_duration("0.5s"), Some(Duration::from_millis(500)));
         assert_eq!(parse_duration("250us"), Some(Duration::from_micros(250)));
         assert_eq!(parse_duration(" 2 min"), Some(Duration::from_secs(120)));
-        for bad in ["", "10", "ms", "-1s", "1e400s", "10 parsecs", "NaNs"] {
+        assert_eq!(parse_duration("1y"), parse_duration("365.25 d"));
+        for bad in ["", "10", "ms", "-1s", "1e400s", "1e17s", "10 parsecs", "NaNs"] {
             assert_eq!(parse_duration(bad), None, "{bad}");
         }
     }
@@ -275,5 +282,13 @@ mod tests {
         assert!(told(&[("fence", "maybe")]).contains("true or false"));
         assert!(told(&[("log_level", "loud")]).contains("error, warn"));
         assert!(told(&[("stop_timeout", "2h")]).contains("10ms to 60min"));
+        assert!(told(&[("stop_timeout", "0")]).contains("a time with its unit"));
+    }
+
+    #[test]
+    fn words_may_be_written_in_any_case() {
+        let settings =
+            with(&[("stop_timeout", "Off"), ("log_level", " WARN "), ("fence", "FALSE")]).unwrap().parameters;
+        assert_eq!((settings.stop_timeout, &settings.log_level[..], settings.fence), (None, "warn", false));
     }
 }

@@ -23,6 +23,18 @@ pub enum Loss {
     Stopped,
 }
 
+impl Loss {
+    /// One word for the history.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::HungUp => "hung-up",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// The runtime daemon as it is watched.
 pub struct Runtime {
     pid: i32,
@@ -139,13 +151,15 @@ impl Runtime {
         self.next_sample.min(after_grace(self.ended)).min(after_grace(self.hung_up))
     }
 
-    /// Kills the runtime daemon if it still lives.
-    pub fn kill(&self) {
-        let Some(pin) = self.pin.as_ref().filter(|pin| !pin.has_ended()) else { return };
-        match pin.kill() {
+    /// Kills the runtime daemon if it still lives; true if it did.
+    pub fn kill(&self) -> bool {
+        let Some(pin) = self.pin.as_ref().filter(|pin| !pin.has_ended()) else { return false };
+        let killed = pin.kill();
+        match &killed {
             Ok(()) => info!(pid = self.pid, "runtime daemon killed"),
             Err(error) => error!(pid = self.pid, %error, "the runtime daemon cannot be killed"),
         }
+        killed.is_ok()
     }
 }
 

@@ -182,13 +182,10 @@ impl Watch {
         }
     }
 
-    /// Kills a rank of this node if it still lives and has not finalised. Elsewhere or not: does nothing.
-    pub fn fence(&self, rank: u32, segment: &Segment) {
-        for (index, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.rank == rank) {
-            if segment.occupant(slot_number(index)).1 != Phase::Finalised {
-                self.kill(slot);
-            }
-        }
+    /// Kills a rank of this node if it still lives and has not finalised; true if it did. Elsewhere does nothing.
+    pub fn fence(&self, rank: u32, segment: &Segment) -> bool {
+        let slot = self.slots.iter().enumerate().find(|(_, slot)| slot.rank == rank);
+        slot.is_some_and(|(index, slot)| segment.occupant(slot_number(index)).1 != Phase::Finalised && self.kill(slot))
     }
 
     /// Stops all ranks of this node that have not finalised, until [`Watch::release`]. Without fencing nothing is done.
@@ -225,11 +222,9 @@ impl Watch {
         })
     }
 
-    /// Kills all ranks of this node that still live.
-    pub fn fence_all(&self) {
-        for slot in &self.slots {
-            self.kill(slot);
-        }
+    /// Kills all ranks of this node that still live, and names them.
+    pub fn fence_all(&self) -> Vec<u32> {
+        self.slots.iter().filter(|slot| self.kill(slot)).map(|slot| slot.rank).collect()
     }
 
     /// Kills the process in a slot, finalised or not.
@@ -239,20 +234,22 @@ impl Watch {
         }
     }
 
-    fn kill(&self, slot: &Slot) {
-        let Occupant::Pinned(pin, _) = &slot.occupant else { return };
+    fn kill(&self, slot: &Slot) -> bool {
+        let Occupant::Pinned(pin, _) = &slot.occupant else { return false };
         let (rank, pid) = (slot.rank, pin.pid());
         if pin.has_ended() {
-            return;
+            return false;
         }
         if !self.kills {
             warn!(rank, pid, "fencing is off; the rank is not killed");
-            return;
+            return false;
         }
-        match pin.kill() {
+        let killed = pin.kill();
+        match &killed {
             Ok(()) => info!(rank, pid, "fenced"),
             Err(error) => error!(rank, pid, %error, "the rank cannot be killed"),
         }
+        killed.is_ok()
     }
 
     /// Whether every rank of this node has returned from `MPI_Init`. One that died inside never does: what the others
@@ -266,6 +263,12 @@ impl Watch {
     #[must_use]
     pub fn is_registered(&self, rank: u32, segment: &Segment) -> bool {
         segment.slot_of(rank).is_some_and(|slot| segment.occupant(slot).1 >= Phase::Initialising)
+    }
+
+    /// Whether the end of a rank's process will be seen here.
+    #[must_use]
+    pub fn is_watched(&self, rank: u32, segment: &Segment) -> bool {
+        segment.slot_of(rank).is_some_and(|slot| self.descriptor(slot).is_some())
     }
 
     /// Whether a rank of this node has entered `MPI_Init`.

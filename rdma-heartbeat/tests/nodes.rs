@@ -9,7 +9,7 @@ use cluster::{Cluster, TIMEOUT, eventually, launch, send_signal, sockets, was_ki
 use nix::sys::signal::Signal;
 use propagation::{NodeReason, RankReason};
 use rdma_heartbeat::launch::{End, ToDaemon};
-use rdma_heartbeat::segment::Phase;
+use rdma_heartbeat::segment::{Entry, Phase};
 
 #[test]
 fn a_silent_node_is_declared_by_its_observer_after_the_timeout() {
@@ -43,8 +43,25 @@ fn a_restarted_daemon_is_not_missed_and_goes_on_where_the_other_was() {
     cluster.nodes[1].restart_daemon();
     cluster.signal_rank(2, Signal::SIGKILL);
     cluster.expect_ranks_dead(&[0, 1, 2], &[2]);
-    assert!(cluster.nodes.iter().all(|node| node.log().len() == 2));
+    assert!(cluster.nodes.iter().all(|node| node.deaths().len() == 2));
     assert_eq!(cluster.nodes[1].report().incarnation, 2);
+}
+
+#[test]
+fn node_0_knows_after_a_restart_who_was_ready_before() {
+    let mut cluster = Cluster::start(launch(&[1, 1, 1]), Phase::Initialising);
+    let enters = |cluster: &Cluster, rank: usize| {
+        let node = &cluster.nodes[rank];
+        node.segment.enter(0, node.ranks[&node.me].id(), Phase::Running);
+    };
+    enters(&cluster, 2);
+    let segment = &cluster.nodes[0].segment;
+    eventually("node 0 has heard", || (0..segment.len()).find(|at| segment.entry(*at) == Some(Entry::Ready(2))));
+    cluster.nodes[0].kill_daemon();
+    cluster.nodes[0].restart_daemon();
+    enters(&cluster, 0);
+    enters(&cluster, 1);
+    cluster.wait_until_ready();
 }
 
 #[test]
@@ -148,14 +165,14 @@ fn of_two_halves_only_the_one_with_prterun_goes_on() {
     for node in [2, 3] {
         assert!(was_killed(cluster.nodes[node].runtime_end()));
         assert!(cluster.nodes[node].daemon_exit().success());
-        assert_eq!(cluster.nodes[node].log(), [], "nobody was declared on the side that was cut off");
+        assert_eq!(cluster.nodes[node].deaths(), [], "nobody was declared on the side that was cut off");
         cluster.expect_node_dead(&[0, 1], node as u32);
     }
     // A healed link does not bring the dead back, and those who live go on.
     relay.cut_off(&[]);
     cluster.let_pass(&[0, 1], TIMEOUT * 3);
     assert!(cluster.rank_lives(0) && cluster.rank_lives(1));
-    assert_eq!(cluster.nodes[0].log().len(), 4);
+    assert_eq!(cluster.nodes[0].deaths().len(), 4);
     let report = cluster.nodes[0].report();
     assert_eq!((report.emitter, report.observer), (Some(1), Some(1)));
 }

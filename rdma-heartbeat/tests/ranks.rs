@@ -47,7 +47,7 @@ fn an_exit_without_finalize_is_a_death_and_one_after_it_is_none() {
         cluster.expect_ranks_dead(&[0, 1], &[2]),
         "rank 2 (node 1) is dead: the process was killed by signal 15"
     );
-    assert_eq!(cluster.nodes[0].log().len(), 1);
+    assert_eq!(cluster.nodes[0].deaths().len(), 1);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_traced_rank_is_not_held_dead_by_a_stop() {
     cluster.let_pass(&[1], STOP_TIMEOUT);
     cluster.signal_rank(2, Signal::SIGSTOP);
     cluster.expect_ranks_dead(&[0, 1], &[2]);
-    assert_eq!(cluster.nodes[0].log().len(), 1);
+    assert_eq!(cluster.nodes[0].deaths().len(), 1);
     assert!(cluster.rank_lives(1));
     ptrace::detach(traced, None).unwrap();
 }
@@ -114,7 +114,25 @@ fn what_the_runtime_reports_of_ranks_that_do_not_register_is_announced_once() {
     // What is held dead is dead.
     assert!(was_killed(cluster.rank_end(2)));
     cluster.let_pass(&[0, 1, 2], PERIOD * 5);
-    assert!(cluster.nodes.iter().all(|node| node.log().len() == 1));
+    assert!(cluster.nodes.iter().all(|node| node.deaths().len() == 1));
+}
+
+#[test]
+fn a_rank_that_has_left_the_runtime_and_lives_on_is_ended() {
+    let mut cluster = Cluster::running(launch(&[1, 2]));
+    cluster.nodes[1].tell(&ToDaemon::RankLost { rank: 2, reason: RankReason::Reported });
+    let why = cluster.expect_ranks_dead(&[0, 1], &[2]);
+    assert_eq!(why, "rank 2 (node 1) is dead: the process was reported as failed");
+    assert!(was_killed(cluster.rank_end(2)));
+}
+
+#[test]
+fn how_a_rank_ends_that_has_just_left_the_runtime_is_seen() {
+    let mut cluster = Cluster::running(launch(&[1, 2]));
+    cluster.nodes[1].tell(&ToDaemon::RankLost { rank: 2, reason: RankReason::Reported });
+    cluster.signal_rank(2, Signal::SIGTERM);
+    let why = cluster.expect_ranks_dead(&[0, 1], &[2]);
+    assert_eq!(why, "rank 2 (node 1) is dead: the process was killed by signal 15");
 }
 
 #[test]
@@ -134,7 +152,7 @@ fn a_rank_that_registers_is_left_to_its_own_node() {
     }
     cluster.expect_ranks_dead(&[0, 1], &[2]);
     assert!(was_killed(cluster.rank_end(2)));
-    assert_eq!(cluster.nodes[0].log().len(), 1);
+    assert_eq!(cluster.nodes[0].deaths().len(), 1);
     assert!(cluster.rank_lives(1));
 }
 

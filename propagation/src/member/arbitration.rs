@@ -98,8 +98,9 @@ impl Member {
     /// A node's ranks are ready. Answered every time, told once.
     pub(super) fn on_ready(&mut self, from: NodeId, out: &mut Vec<Action>) {
         if self.config.is_arbiter() {
-            out.push(Action::Send { to: from, message: Message::ReadyAck });
+            // In this order: what was acknowledged is not said again, and the caller may die in between.
             self.note_ready(from, out);
+            out.push(Action::Send { to: from, message: Message::ReadyAck });
         }
     }
 

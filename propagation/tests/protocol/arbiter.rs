@@ -306,7 +306,8 @@ fn readiness_is_repeated_until_heard_and_told_once() {
     solo.hears(3, Message::Ready).hears(3, Message::Ready).call(Member::ready);
     let answer = Action::Send { to: 3, message: Message::ReadyAck };
     let ready = |node| Action::NodeReady(node);
-    assert_eq!(solo.asked(), [answer.clone(), ready(3), answer, ready(ARBITER)]);
+    // What was acknowledged is known already, should this process die in between.
+    assert_eq!(solo.asked(), [ready(3), answer.clone(), answer, ready(ARBITER)]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use nix::fcntl::{FcntlArg, fcntl};
 use rdma_heartbeat::control::Control;
 use rdma_heartbeat::launch::{CONTROL_FD, SEGMENT_FD, UDP_FD};
-use rdma_heartbeat::{daemon, setup};
+use rdma_heartbeat::{daemon, logging, setup};
 
 const HELP: &str = "\
 ringwatchd watches one node of one MPI job. mpirun starts it on every node of a
@@ -53,7 +53,9 @@ fn serve() -> u8 {
     // A job on one node has no network.
     let socket = adopt(UDP_FD);
     setup::detach(SEGMENT_FD.unsigned_abs() + 1);
-    match daemon::run(control, socket, &segment) {
+    let ended = daemon::run(control, socket, &segment);
+    logging::finish();
+    match ended {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("ringwatchd: {error}.");

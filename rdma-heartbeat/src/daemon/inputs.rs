@@ -1,10 +1,14 @@
 //! What arrives.
 
-use propagation::{EndReason, Message, NodeReason, RankReason, Time};
+use std::time::Duration;
+
+use propagation::{EndReason, Message, NodeId, NodeReason, RankReason, Time};
 use tracing::{error, info, warn};
 
+use super::outcome::rank_reason;
 use super::{Daemon, Link};
 use crate::control::Received;
+use crate::history::Event;
 use crate::launch::ToDaemon;
 use crate::poller::Token;
 use crate::rendezvous::{Step, roster_messages};
@@ -12,6 +16,9 @@ use crate::runtime::Loss;
 use crate::segment::FLAG_HELD;
 use crate::watch::Sighting;
 
+/// How long a rank may live on after it has left the runtime without a word: it has closed its descriptors, say, so
+/// that MPI holds it dead, and nobody would end it.
+const HANGING: Duration = Duration::from_secs(1);
 /// Most datagrams in one turn of the loop: a flood must not keep it from its own heartbeats.
 const DATAGRAMS_PER_TURN: usize = 64;
 
@@ -46,6 +53,7 @@ impl Daemon {
                 self.sightings = sightings;
             }
             Token::Status => self.take_questions(now),
+            Token::Feed => self.take_callers(now),
         }
     }
 
@@ -73,6 +81,10 @@ impl Daemon {
             // It left in order; what its process does afterwards is not MPI's.
             ToDaemon::RankLost { rank, .. } if self.watch.has_finalised(rank, &self.segment) => {}
             ToDaemon::RankLost { rank, .. } if self.is_watched_elsewhere(rank) => {}
+            // It is about to end, and its process will tell how.
+            ToDaemon::RankLost { rank, .. } if self.watch.is_watched(rank, &self.segment) => {
+                self.hung_up.push((rank, now + HANGING));
+            }
             ToDaemon::RankLost { rank, reason } => self.rank_is_dead(rank, reason, now),
             ToDaemon::RankEnded(rank) if self.startup.me == 0 => self.job.rank_ended(rank),
             ToDaemon::RankEnded(rank) => {
@@ -99,6 +111,7 @@ impl Daemon {
         if self.startup.me != 0 || self.ending.is_some() {
             return;
         }
+        self.chronicle.note(now, Event::ConnectionLost { peer: node });
         match &mut self.link {
             Link::Ring(member) => {
                 member.declare(now, node, NodeReason::ConnectionLost, &mut self.actions);
@@ -108,6 +121,16 @@ impl Daemon {
                 let sentence =
                     format!("node {node} was lost before the nodes of the job had found each other; the job is ended");
                 self.end_job(EndReason::InitFailure, sentence, now);
+            }
+        }
+    }
+
+    /// Ends the ranks that have left the runtime and live on.
+    pub(super) fn end_hanging(&mut self, now: Time) {
+        while let Some(index) = self.hung_up.iter().position(|(_, until)| now >= *until) {
+            let (rank, _) = self.hung_up.swap_remove(index);
+            if !self.watch.has_finalised(rank, &self.segment) {
+                self.rank_is_dead(rank, RankReason::Reported, now);
             }
         }
     }
@@ -122,7 +145,8 @@ impl Daemon {
             return;
         }
         // First, so that it is true before anybody hears of it.
-        self.watch.fence(rank, &self.segment);
+        self.chronicle.note(now, Event::Observed { rank, reason: rank_reason(reason) });
+        self.fence(rank, now);
         match &mut self.link {
             Link::Meeting(_) => self.waiting.push((rank, reason)),
             Link::Ring(member) => {
@@ -135,7 +159,9 @@ impl Daemon {
     pub(super) fn saw(&mut self, sighting: Sighting, now: Time) {
         match sighting {
             Sighting::Dead(rank, reason) => self.rank_is_dead(rank, reason, now),
-            Sighting::Stuck(slot) => self.watch.end(slot),
+            Sighting::Stuck(slot) => {
+                self.watch.end(slot);
+            }
             Sighting::Pinned(slot) => {
                 let Some(descriptor) = self.watch.descriptor(slot) else { return };
                 if let Err(error) = self.poller.add(descriptor, Token::Rank(slot)) {
@@ -151,7 +177,7 @@ impl Daemon {
                 }
                 // It was declared before it registered, or it comes when all is over.
                 if self.job.is_dead(rank) || self.ending.as_ref().is_some_and(|ending| ending.fences) {
-                    self.watch.fence(rank, &self.segment);
+                    self.fence(rank, now);
                 }
             }
         }
@@ -170,8 +196,17 @@ impl Daemon {
                     rendezvous.handle(from, address, &message, &mut self.steps);
                     self.follow_steps(now);
                 }
-                Link::Ring(_) if matches!(message, Message::Hello { .. }) => self.answer_late_caller(address),
+                Link::Ring(_) if matches!(message, Message::Hello { .. }) => self.answer_late_caller(from, address),
+                Link::Ring(_) if matches!(message, Message::Records { .. } | Message::RecordsHeard { .. }) => {
+                    if let (Some(answer), Some(network)) = (self.chronicle.take(now, from, &message), &mut self.network)
+                    {
+                        network.send(from, &answer);
+                    }
+                }
                 Link::Ring(member) => {
+                    if let Message::Spared { node: peer } = message {
+                        self.chronicle.note(now, Event::Spared { peer });
+                    }
                     member.handle(now, from, message, &mut self.actions);
                     self.perform(now);
                 }
@@ -180,11 +215,11 @@ impl Daemon {
     }
 
     /// The roster that it was sent got lost, or it is a new incarnation.
-    fn answer_late_caller(&mut self, address: std::net::SocketAddr) {
+    fn answer_late_caller(&mut self, from: NodeId, address: std::net::SocketAddr) {
         let Some(network) = &mut self.network else { return };
         if self.startup.me == 0 && self.ending.is_none() {
             for part in roster_messages(&self.roster) {
-                network.send_to(address, &part);
+                network.send_to(from, address, &part);
             }
         }
     }
@@ -192,9 +227,9 @@ impl Daemon {
     pub(super) fn follow_steps(&mut self, now: Time) {
         for step in std::mem::take(&mut self.steps) {
             match step {
-                Step::Send(to, message) => {
+                Step::Send(to, address, message) => {
                     if let Some(network) = &mut self.network {
-                        network.send_to(to, &message);
+                        network.send_to(to, address, &message);
                     }
                 }
                 Step::Complete(roster) => {
@@ -222,7 +257,8 @@ impl Daemon {
             return;
         }
         error!(pid, ?loss, "the runtime daemon is lost");
-        self.watch.fence_all();
+        self.chronicle.note(now, Event::RuntimeLost { pid, reason: loss.word().into() });
+        self.fence_all(now);
         if me == 0 {
             let what = if loss == Loss::HungUp { "has given up the job" } else { "was lost" };
             let sentence = format!("prterun (pid {pid}) on {} {what}; all ranks of the job are ended.", self.host);
@@ -230,7 +266,7 @@ impl Daemon {
             return;
         }
         if loss == Loss::Stopped && self.fence_is_on() {
-            self.runtime.kill();
+            self.fence_runtime(now);
         }
         // From here on the ranks die with their node, not each for itself.
         self.resigned = true;

@@ -17,6 +17,13 @@ impl Daemon {
         }
     }
 
+    pub(super) fn take_callers(&mut self, now: Time) {
+        if let Some(mut feed) = self.chronicle.feed.take() {
+            feed.accept(now, &self.poller, self.chronicle.lines());
+            self.chronicle.feed = Some(feed);
+        }
+    }
+
     fn report(&self, now: Time) -> Report {
         let launch = &self.startup.launch;
         let member = match &self.link {
@@ -66,7 +73,7 @@ impl Daemon {
     fn describe(&self, grave: &Grave, now: Time) -> Dead {
         let (node, rank) = match grave.entry {
             Entry::Rank(rank) => (self.job.node_of(rank), Some(rank)),
-            Entry::Node(node) => (Some(node), None),
+            Entry::Node(node) | Entry::Ready(node) => (Some(node), None),
         };
         let reason = match (rank, grave.fact.map(|fact| fact.subject)) {
             (None, Some(Subject::Node { reason, .. })) => node_reason(reason).into(),

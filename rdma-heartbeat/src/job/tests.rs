@@ -25,6 +25,7 @@ fn launch(fence: bool) -> LaunchData {
             ports: (0, 0),
             log_level: "info".into(),
             log: "stderr".into(),
+            events: String::new(),
         },
     }
 }
@@ -80,6 +81,17 @@ fn the_log_tells_a_new_incarnation_what_the_old_one_knew() {
 }
 
 #[test]
+fn who_was_ready_is_not_forgotten_either() {
+    let segment = segment();
+    for node in [0, 3, 1] {
+        segment.append(Entry::Ready(node));
+    }
+    let mut job = Job::new(&launch(true), &segment, Time::ZERO);
+    assert!(!job.all_ready() && !job.node_ready(1));
+    assert!(job.node_ready(2) && job.all_ready());
+}
+
+#[test]
 fn a_death_before_all_are_ready_ends_the_job_after_a_grace() {
     let mut job = job(true);
     job.node_ready(0);
@@ -98,8 +110,9 @@ fn a_death_before_all_are_ready_ends_the_job_after_a_grace() {
 fn a_death_while_the_last_are_leaving_init_does_not() {
     let mut job = job(true);
     for node in [0, 2, 3] {
-        assert!(!job.node_ready(node));
+        job.node_ready(node);
     }
+    assert!(!job.all_ready());
     job.learn(&node(1, NodeReason::Silent), Time::ZERO).unwrap();
     assert_eq!(job.verdict(GRACE * 2), None);
     assert!(job.all_ready());

@@ -88,6 +88,7 @@ pub fn launch(ranks_per_node: &[u32]) -> LaunchData {
             ports: (0, 0),
             log_level: "debug".into(),
             log: "stderr".into(),
+            events: String::new(),
         },
     }
 }
@@ -159,7 +160,7 @@ impl Cluster {
                 _ => None,
             });
             for rank in ranks {
-                assert!(self.nodes[*node].log().contains(&Entry::Rank(*rank)));
+                assert!(self.nodes[*node].deaths().contains(&Entry::Rank(*rank)));
             }
         }
         sentence
@@ -173,7 +174,7 @@ impl Cluster {
                 FromDaemon::NodeDead { node, reason, suspector, .. } if *node == dead => Some((*reason, *suspector)),
                 _ => None,
             }));
-            assert!(self.nodes[*node].log().contains(&Entry::Node(dead)));
+            assert!(self.nodes[*node].deaths().contains(&Entry::Node(dead)));
         }
         assert!(heard.windows(2).all(|pair| pair[0] == pair[1]), "all heard the same: {heard:?}");
         heard[0]
@@ -195,7 +196,7 @@ impl Cluster {
     pub fn assert_nobody_declared(&mut self) {
         for node in &mut self.nodes {
             node.drain();
-            assert!(node.log().is_empty(), "node {}: {:?}", node.me, node.log());
+            assert!(node.deaths().is_empty(), "node {}: {:?}", node.me, node.deaths());
             let bad = node.packets.iter().find(|packet| !matches!(packet, FromDaemon::Roster(_)));
             assert!(bad.is_none(), "node {}: {bad:?}", node.me);
         }
@@ -211,7 +212,7 @@ impl Node {
     fn start(launch: &LaunchData, me: u32, socket: UdpSocket, roster: Option<Vec<SocketAddr>>, phase: Phase) -> Self {
         let runtime = sleeper();
         let local: Vec<u32> = launch.ranks_of(me).collect();
-        let capacity = u32::try_from(launch.rank_nodes.len()).unwrap() + launch.universe;
+        let capacity = u32::try_from(launch.rank_nodes.len()).unwrap() + 2 * launch.universe;
         let (segment, segment_file) = Segment::create(&local, capacity).unwrap();
         let ranks: BTreeMap<_, _> = local.iter().map(|rank| (*rank, sleeper())).collect();
         for (slot, rank) in (0..).zip(&local) {
@@ -298,8 +299,10 @@ impl Node {
         eventually("the runtime daemon ends", || runtime.try_wait().unwrap())
     }
 
-    pub fn log(&self) -> Vec<Entry> {
-        (0..self.segment.len()).filter_map(|index| self.segment.entry(index)).collect()
+    /// The deaths in the node's failure log.
+    pub fn deaths(&self) -> Vec<Entry> {
+        let entries = (0..self.segment.len()).filter_map(|index| self.segment.entry(index));
+        entries.filter(|entry| !matches!(entry, Entry::Ready(_))).collect()
     }
 
     pub fn tell(&mut self, packet: &ToDaemon) {
