@@ -50,7 +50,8 @@
 //!
 //! All daemons of a job speak the same version, for they come from one installation; another one is
 //! [refused](Rejected::Version), not guessed at. New variants go to the end and keep the version. A field that comes,
-//! goes or changes makes a new one: 2 added `left`, `universe` and `route` to a notice.
+//! goes or changes makes a new one: 2 added `left`, `universe` and `route` to a notice
+//! and the receiver to the MAC.
 //!
 //! # What the envelope protects against
 //!
