@@ -187,7 +187,7 @@ impl Config {
         if self.resend.is_zero() {
             return Err(ConfigError::NoResend);
         }
-        match self.order.len() {
+        match self.order.named() {
             Some(named) if named > universe => return Err(ConfigError::LongOrder { named, universe }),
             _ => {}
         }
