@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use simulator::{Failures, Scenario, all_threads, batch, run};
 
-use crate::{MS, quick};
+use crate::quick;
 
 #[test]
 fn a_failure_is_known_by_all_after_the_timeout_less_half_a_period() {
