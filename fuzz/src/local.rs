@@ -92,7 +92,7 @@ fn look(segment: &Segment) {
         assert!(count <= segment.len());
         let _ = (segment.occupant(slot), segment.changes(slot), lifeline::is_broken(segment, slot));
     }
-    let mut watch = Watch::new(segment, Duration::from_millis(1), Some(Duration::from_millis(10)), false, 1);
+    let mut watch = Watch::new(segment, "job@1", Duration::from_millis(1), Some(Duration::from_millis(10)), false, 1);
     let mut sightings = Vec::new();
     watch.look(now, segment, &mut sightings);
     watch.broken(segment, &mut sightings);

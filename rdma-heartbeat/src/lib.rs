@@ -9,6 +9,7 @@
 //! | [`job`] | which ranks and nodes are dead, and when that ends the job: no I/O |
 //! | [`rendezvous`] | how the nodes learn each other's addresses: no I/O |
 //! | [`stopped`] | when a process counts as stopped: no I/O |
+//! | [`suspension`] | when the whole job is suspended, which is nobody's failure: no I/O |
 //! | [`network`] | messages over a transport, with what was refused |
 //! | [`transport`] | datagrams between nodes |
 //! | [`watch`] | the ranks of this node |
@@ -41,6 +42,7 @@ pub mod setup;
 pub mod sink;
 pub mod status;
 pub mod stopped;
+pub mod suspension;
 #[cfg(test)]
 mod testing;
 pub mod transport;
