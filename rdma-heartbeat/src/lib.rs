@@ -20,8 +20,9 @@
 //! | [`status`] | what `ringwatch status` shows |
 //! | [`history`] | what `ringwatch events` shows: what happened, on every node |
 //! | [`sink`] | files that are written without waiting |
-//! | [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
+//! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
 
+pub mod allocations;
 pub mod clock;
 pub mod control;
 pub mod daemon;

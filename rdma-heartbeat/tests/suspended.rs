@@ -12,6 +12,9 @@ const NODES: usize = 4;
 /// Between the first process that is stopped and the last.
 const SKEW: Duration = Duration::from_millis(300);
 
+/// As many turns of the daemons as take three seconds with the default times.
+const SETTLED: Duration = Duration::from_millis(600);
+
 /// The default times.
 fn with_default_times() -> LaunchData {
     let mut launch = launch(&[2, 1, 2, 1]);
@@ -44,7 +47,7 @@ fn nobody_is_lost(daemons: bool, runtimes: bool) {
     to_everybody(&cluster, Signal::SIGSTOP, 0..NODES, daemons, runtimes);
     std::thread::sleep(Duration::from_secs(5));
     to_everybody(&cluster, Signal::SIGCONT, (0..NODES).rev(), daemons, runtimes);
-    cluster.let_pass(&[0, 1, 2, 3], Duration::from_secs(3));
+    cluster.let_pass(&[0, 1, 2, 3], SETTLED);
     cluster.assert_nobody_declared();
     for node in &mut cluster.nodes {
         assert!(node.daemon.try_wait().unwrap().is_none() && node.runtime_lives());
@@ -81,7 +84,7 @@ fn a_daemon_that_was_late_says_so_and_declares_nobody() {
     for node in [0, 2] {
         send_signal(&cluster.nodes[node].daemon, Signal::SIGCONT);
     }
-    cluster.let_pass(&[0, 1, 2, 3], Duration::from_secs(2));
+    cluster.let_pass(&[0, 1, 2, 3], SETTLED);
     cluster.assert_nobody_declared();
     for node in [0, 2] {
         assert!(cluster.nodes[node].stderr().contains("kept from running"), "{}", cluster.nodes[node].stderr());
