@@ -30,8 +30,8 @@ pub fn neighbours(universe: u32, dead: &[NodeId], source: NodeId, of: NodeId) ->
     participants.map_or(vec![], |participants| along(&participants, Route::Circulant, of))
 }
 
-/// The nodes that `of` passes a copy of this notice on to, if all of them are alive.
-pub(crate) fn targets(order: &RingOrder, notice: &Notice, of: NodeId) -> Vec<NodeId> {
+/// The nodes that `of` passes a copy of this notice on to, if all of them are alive. Empty if `of` takes no part.
+pub fn targets(order: &RingOrder, notice: &Notice, of: NodeId) -> Vec<NodeId> {
     let participants = Participants::new(order, notice.universe, &notice.dead, notice.source);
     participants.map_or(vec![], |participants| along(&participants, notice.route, of))
 }

@@ -100,6 +100,18 @@ impl Member {
         }
     }
 
+    /// A member that takes part in broadcasts only, as if its neighbours on the ring stayed alive and were known to.
+    /// For simulations, where most do; it sends no heartbeat and suspects nobody.
+    ///
+    /// # Panics
+    ///
+    /// If the settings are not [valid](Config::validate).
+    pub fn without_ring(config: Config, now: Time) -> Member {
+        let mut member = Member::new(config, [], now);
+        member.links = Links::none();
+        member
+    }
+
     /// Takes in a message that node `from` sent.
     ///
     /// Messages of unknown nodes are ignored; a dead node is told that it is dead, and nothing it says is

@@ -11,7 +11,7 @@ use crate::NodeId;
 /// One message from one node to another.
 ///
 /// The order of the variants is part of the [wire format](crate::wire): new ones go to the end.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// I am alive (T1 of the paper). `count` grows by one with every heartbeat of the sender.
     Heartbeat {
@@ -124,7 +124,7 @@ pub enum Message {
 /// A broadcast: one subject on its way to every survivor.
 ///
 /// `source`, `incarnation` and `seq` together name the broadcast; its copies differ in nothing but the `route`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Notice {
     /// The node that announces the subject: label 0 of the broadcast graph.
     pub source: NodeId,
@@ -157,7 +157,7 @@ pub struct Notice {
 ///
 /// It travels with the copy, so that all participants compute the same whatever their own
 /// [`Strategy`](crate::Strategy) is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Route {
     /// Along all links of the circulant graph.
     Circulant,
@@ -168,7 +168,7 @@ pub enum Route {
 }
 
 /// What a broadcast announces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Subject {
     /// A node is dead.
     Node {
@@ -199,7 +199,7 @@ pub enum Subject {
 }
 
 /// Why a node is held dead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NodeReason {
     /// Its observer heard nothing from it for a whole timeout.
     Silent,
@@ -223,7 +223,7 @@ impl fmt::Display for NodeReason {
 }
 
 /// What became of a dead rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RankReason {
     /// Its process exited without finishing MPI.
     Exited {
@@ -255,7 +255,7 @@ impl fmt::Display for RankReason {
 }
 
 /// Why the job is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EndReason {
     /// It finished.
     Finished,

@@ -46,7 +46,7 @@ impl RingOrder {
     }
 
     /// How many nodes the order was made for; `None` for the order of the ids, which fits every number.
-    pub fn len(&self) -> Option<u32> {
+    pub fn named(&self) -> Option<u32> {
         self.0.as_ref().map(|table| table.nodes.len() as u32)
     }
 

@@ -106,10 +106,10 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
         Err(_) => duration("timeout", timeout, timeout_range)?,
     };
     let stop_timeout = match stop_timeout.trim() {
-        "off" | "0" => None,
+        text if text.eq_ignore_ascii_case("off") => None,
         text => Some(duration("stop_timeout", text, (Duration::from_millis(10), Duration::from_secs(3600)))?),
     };
-    choice("log_level", log_level, &["error", "warn", "info", "debug", "trace"])?;
+    let log_level = choice("log_level", log_level, &["error", "warn", "info", "debug", "trace"])?;
     Ok(Settings {
         enable: boolean("enable", enable)?,
         daemon: daemon.trim().to_owned(),
@@ -125,7 +125,7 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
                 .map(str::to_owned)
                 .collect(),
             ports: port_range(ports)?,
-            log_level: log_level.trim().to_owned(),
+            log_level: log_level.to_owned(),
             log: log.trim().to_owned(),
             events: events.trim().to_owned(),
         },
@@ -153,9 +153,6 @@ fn in_range(name: &'static str, text: &str, value: Duration, range: (Duration, D
     Ok(value)
 }
 
-/// Times from here on, in microseconds, are none: 2 to the 53rd.
-const MOST_MICROS: f64 = 9_007_199_254_740_992.0;
-
 /// Reads a time such as `10ms`, `0.5s`, `250us` or `2min`.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
@@ -163,16 +160,17 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     let split = text.find(|c: char| c.is_ascii_alphabetic())?;
     let number: f64 = text[..split].trim().parse().ok()?;
     let unit = match &text[split..] {
-        "us" => 1.0,
-        "ms" => 1e3,
-        "s" => 1e6,
-        "min" => 60e6,
-        "h" => 3600e6,
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        "y" => 365.25 * 86_400.0,
         _ => return None,
     };
-    let micros = (number * unit).round();
-    // Beyond that, which is centuries, not every microsecond has a number.
-    (0.0..MOST_MICROS).contains(&micros).then(|| Duration::from_micros(micros as u64))
+    let exact = Duration::try_from_secs_f64(number * unit).ok()?;
+    u64::try_from((exact.as_nanos() + 500) / 1000).ok().map(Duration::from_micros)
 }
 
 /// Writes a time the way [`parse_duration`] reads it.
@@ -195,11 +193,10 @@ fn boolean(name: &'static str, text: &str) -> Result<bool, Invalid> {
     }
 }
 
-fn choice(name: &'static str, text: &str, allowed: &[&str]) -> Result<(), Invalid> {
-    if allowed.contains(&text.trim()) {
-        return Ok(());
-    }
-    Err(Invalid { name, value: text.to_owned(), expected: format!("it must be one of {}", allowed.join(", ")) })
+fn choice(name: &'static str, text: &str, allowed: &[&'static str]) -> Result<&'static str, Invalid> {
+    let expected = || format!("it must be one of {}", allowed.join(", "));
+    let found = allowed.iter().find(|word| text.trim().eq_ignore_ascii_case(word));
+    found.copied().ok_or_else(|| Invalid { name, value: text.to_owned(), expected: expected() })
 }
 
 fn port_range(text: &str) -> Result<(u16, u16), Invalid> {
@@ -262,7 +259,8 @@ mod tests {
         assert_eq!(parse_duration("0.5s"), Some(Duration::from_millis(500)));
         assert_eq!(parse_duration("250us"), Some(Duration::from_micros(250)));
         assert_eq!(parse_duration(" 2 min"), Some(Duration::from_secs(120)));
-        for bad in ["", "10", "ms", "-1s", "1e400s", "1e12s", "10 parsecs", "NaNs"] {
+        assert_eq!(parse_duration("1y"), parse_duration("365.25 d"));
+        for bad in ["", "10", "ms", "-1s", "1e400s", "1e17s", "10 parsecs", "NaNs"] {
             assert_eq!(parse_duration(bad), None, "{bad}");
         }
     }
@@ -284,5 +282,13 @@ mod tests {
         assert!(told(&[("fence", "maybe")]).contains("true or false"));
         assert!(told(&[("log_level", "loud")]).contains("error, warn"));
         assert!(told(&[("stop_timeout", "2h")]).contains("10ms to 60min"));
+        assert!(told(&[("stop_timeout", "0")]).contains("a time with its unit"));
+    }
+
+    #[test]
+    fn words_may_be_written_in_any_case() {
+        let settings =
+            with(&[("stop_timeout", "Off"), ("log_level", " WARN "), ("fence", "FALSE")]).unwrap().parameters;
+        assert_eq!((settings.stop_timeout, &settings.log_level[..], settings.fence), (None, "warn", false));
     }
 }

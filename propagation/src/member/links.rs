@@ -38,6 +38,19 @@ impl Links {
         }
     }
 
+    /// No place: watches nobody and reports to nobody.
+    pub fn none() -> Links {
+        Links {
+            observer: None,
+            next_heartbeat: Time::MAX,
+            count: 0,
+            emitter: None,
+            last_heartbeat: None,
+            suspect_at: None,
+            next_new_observer: None,
+        }
+    }
+
     pub fn emitter(&self) -> Option<NodeId> {
         self.emitter
     }
@@ -92,7 +105,8 @@ impl Links {
     /// heartbeat could chase itself around the ring.
     fn follow_emitter(&mut self, now: Time, config: &Config, out: &mut Vec<Action>) {
         let place = |node| config.order.place(node);
-        let sets_the_pace = self.observer.is_none_or(|observer| place(observer) < place(config.me));
+        let is_last = self.observer.is_none_or(|observer| place(observer) < place(config.me));
+        let sets_the_pace = !config.in_step || is_last;
         let nearly_due = now.saturating_add(config.period / 2) >= self.next_heartbeat;
         if !sets_the_pace && nearly_due && self.emit(out) {
             self.next_heartbeat = now.saturating_add(config.period).saturating_add(grace(config));

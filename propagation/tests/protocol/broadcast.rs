@@ -209,3 +209,26 @@ fn a_stopped_member_ignores_every_input() {
     solo.call(|member, now, out| member.announce_rank(now, 9, EXITED, out));
     assert_eq!(solo.run(1000).asked(), []);
 }
+
+#[test]
+fn a_broadcast_waits_for_no_other() {
+    // Hundreds are under way, none of which is acknowledged; each is passed on in the call in which it arrives.
+    let mut solo = member();
+    for seq in 0..300 {
+        solo.skip().hears(5, copy(notice(6, seq, rank(seq as u32, 6), &[])));
+        assert_eq!(targets(&mut solo), [7, 1, 4, 2], "broadcast {seq}");
+    }
+}
+
+#[test]
+fn deaths_found_at_one_moment_travel_in_one_list() {
+    let mut solo = Solo::new(3, 8, None);
+    for node in [1, 5, 6] {
+        solo.call(|member, now, out| member.declare(now, node, NodeReason::ConnectionLost, out));
+    }
+    let lists: Vec<_> = solo.copies().into_iter().map(|(_, copy)| copy.dead).collect();
+    assert_eq!(lists.last().unwrap(), &[1, 5, 6]);
+    // Whoever hears the last notice first knows all of them at once.
+    let mut other = Solo::new(7, 8, None);
+    assert_eq!(other.hears(3, obituary(3, 2, 6, &[1, 5, 6])).facts().len(), 3);
+}

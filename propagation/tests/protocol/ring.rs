@@ -54,6 +54,29 @@ fn the_end_of_the_ring_keeps_its_own_time() {
 }
 
 #[test]
+fn a_node_that_keeps_its_own_time_does_not_follow_its_emitter() {
+    let mut config = config(2, 8, None);
+    config.in_step = false;
+    let (mut member, mut out) = (Member::new(config, [], Time::ZERO), vec![]);
+    member.tick(Time::ZERO, &mut out);
+    out.clear();
+    member.handle(7 * MS, 1, Message::Heartbeat { count: 1 }, &mut out);
+    assert_eq!((&out[..], member.next_deadline()), (&[][..], 10 * MS));
+}
+
+#[test]
+fn a_member_without_a_ring_passes_notices_on_and_does_nothing_else() {
+    let mut member = Member::without_ring(config(2, 8, None), Time::ZERO);
+    assert_eq!((member.next_deadline(), member.emitter(), member.observer()), (Time::MAX, None, None));
+    let mut out = vec![];
+    member.tick(1000 * MS, &mut out);
+    assert_eq!(out, []);
+    member.handle(1000 * MS, 6, obituary(6, 0, 5, &[5]), &mut out);
+    assert!(out.iter().any(|action| matches!(action, Action::Send { message: Message::Notice(_), .. })));
+    assert!(out.contains(&silent(5, 6, None)));
+}
+
+#[test]
 fn an_emitter_that_never_reports_is_suspected_after_a_timeout_and_a_period() {
     let mut solo = Solo::new(2, 8, None);
     assert_eq!(solo.run(109).asked(), []);

@@ -63,6 +63,46 @@ fn the_layout_is_the_documented_one() {
 }
 
 #[test]
+fn the_body_of_a_notice_is_the_documented_one() {
+    let envelope = seal(&example());
+    let body = [
+        &[3, 4, 1, 77][..],
+        // Rank 300 of node 4, ended by signal 9.
+        &[1, 0xac, 0x02, 4, 1, 18],
+        &[1, 3],
+        // 1, 2, 700: none skipped before 2, 697 before 700.
+        &[3, 1, 0, 0xb9, 0x05],
+        &[1, 2],
+        &[0xe8, 0x07, 1],
+    ];
+    assert_eq!(envelope[28..envelope.len() - 16], body.concat());
+}
+
+/// Without the MAC: what a body damaged on its way through a buggy peer that has the key does.
+#[test]
+fn every_truncation_and_every_flipped_bit_of_an_authentic_body_is_refused_or_another_message() {
+    let envelope = seal(&example());
+    let body = &envelope[28..envelope.len() - 16];
+    let open_with = |body: &[u8]| {
+        let mut envelope = envelope[..28].to_vec();
+        envelope.extend(body);
+        let mac = blake3::keyed_hash(&KEY, &envelope);
+        envelope.extend(&mac.as_bytes()[..16]);
+        open(&envelope)
+    };
+    for len in 0..body.len() {
+        assert_eq!(open_with(&body[..len]), Err(Rejected::Malformed), "{len}");
+    }
+    for bit in 0..body.len() * 8 {
+        let mut body = body.to_vec();
+        body[bit / 8] ^= 1 << (bit % 8);
+        assert!(
+            open_with(&body).map_or_else(|error| error == Rejected::Malformed, |(_, message)| message != example())
+        );
+    }
+}
+
+#[test]
 fn every_truncation_is_refused() {
     let envelope = seal(&example());
     for len in 0..envelope.len() {

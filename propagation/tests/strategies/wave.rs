@@ -1,7 +1,6 @@
 //! One broadcast among real members on a network without loss, with crashes between any two sends.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use propagation::{Action, Config, Member, Message, NodeId, RankReason, RingOrder, Route, Strategy, Subject, Time};
 
@@ -21,8 +20,9 @@ pub struct Wave {
     pub hops: u32,
     /// How many copies were sent to rescue the broadcast.
     pub rescues: u32,
-    in_flight: BinaryHeap<Reverse<(Time, u64, NodeId, NodeId, usize)>>,
-    messages: Vec<Message>,
+    /// By arrival, then in the order of sending: receiver, sender, message.
+    in_flight: BTreeMap<(Time, u64), (NodeId, NodeId, Message)>,
+    count: u64,
     now: Time,
     /// The state of the delays' generator; 0 if every message takes `TAU`.
     random: u64,
@@ -46,8 +46,8 @@ impl Wave {
             delivered: vec![0; size],
             hops: 0,
             rescues: 0,
-            in_flight: BinaryHeap::new(),
-            messages: vec![],
+            in_flight: BTreeMap::new(),
+            count: 0,
             now: Time::ZERO,
             random: 0,
         }
@@ -72,17 +72,13 @@ impl Wave {
             self.carry_out(source, &mut out);
         }
         loop {
-            let deliveries = |wave: &mut Wave, out: &mut Vec<Action>| {
-                while let Some(Reverse((at, _, from, to, index))) = wave.in_flight.pop() {
-                    wave.now = at;
-                    if wave.is_alive(to) {
-                        let message = wave.messages[index].clone();
-                        wave.members[to as usize].handle(at, from, message, out);
-                        wave.carry_out(to, out);
-                    }
+            while let Some(((at, _), (to, from, message))) = self.in_flight.pop_first() {
+                self.now = at;
+                if self.is_alive(to) {
+                    self.members[to as usize].handle(at, from, message, &mut out);
+                    self.carry_out(to, &mut out);
                 }
-            };
-            deliveries(self, &mut out);
+            }
             // With nothing in flight the next thing to happen is somebody's patience coming to an end.
             let alive = (0..self.members.len() as u32).filter(|&node| self.is_alive(node));
             let waiting = alive.map(|node| (self.members[node as usize].next_deadline(), node)).min();
@@ -128,9 +124,8 @@ impl Wave {
                     self.sent[me as usize] += 1;
                     self.rescues += u32::from(matches!(&message, Message::Notice(n) if n.route == Route::Rescue));
                     let arrival = self.now + delay(&mut self.random);
-                    let index = self.messages.len();
-                    self.in_flight.push(Reverse((arrival, index as u64, me, to, index)));
-                    self.messages.push(message);
+                    self.count += 1;
+                    self.in_flight.insert((arrival, self.count), (to, me, message));
                 }
                 Action::Deliver(fact) if matches!(fact.subject, Subject::Rank { .. }) => {
                     self.delivered[me as usize] += 1;

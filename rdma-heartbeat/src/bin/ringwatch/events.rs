@@ -6,13 +6,36 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
 
+use clap::Args;
 use rdma_heartbeat::history::{self, Record, feed};
 use rdma_heartbeat::status;
 
 use crate::{print, timeline};
 
+/// The command line of `ringwatch events`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Go on until the jobs end
+    #[arg(long, conflicts_with = "files")]
+    follow: bool,
+    /// Print lines of JSON
+    #[arg(long)]
+    json: bool,
+    /// Only this job (its PMIx namespace)
+    #[arg(long, value_name = "NSPACE")]
+    job: Option<String>,
+    /// Read and merge histories that were written with psensor_ringwatch_events, instead of asking
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Prints what has happened, or goes on printing what happens.
+pub fn show(Arguments { follow, json, job, files }: &Arguments) -> ExitCode {
+    if *follow { follow_jobs(*json, job.as_deref()) } else { show_past(*json, job.as_deref(), files) }
+}
+
 /// Prints what has happened so far.
-pub fn show(json: bool, job: Option<&str>, files: &[PathBuf]) -> ExitCode {
+fn show_past(json: bool, job: Option<&str>, files: &[PathBuf]) -> ExitCode {
     let text = if files.is_empty() { ask_all() } else { read_all(files) };
     let text = match text {
         Ok(text) => text,
@@ -39,7 +62,7 @@ pub fn show(json: bool, job: Option<&str>, files: &[PathBuf]) -> ExitCode {
 }
 
 /// Prints what happens, from the beginning until the jobs end.
-pub fn follow(json: bool, job: Option<&str>) -> ExitCode {
+fn follow_jobs(json: bool, job: Option<&str>) -> ExitCode {
     let names = match sockets() {
         Ok(names) => names,
         Err(problem) => {

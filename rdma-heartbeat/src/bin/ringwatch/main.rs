@@ -1,15 +1,21 @@
-//! `ringwatch`: shows what the `ringwatchd` processes of this node see.
+//! `ringwatch`: shows what the `ringwatchd` processes of this node see and have seen, and simulates the protocol.
+
+mod events;
+mod reproduce;
+mod simulate;
+mod status;
+mod timeline;
+mod values;
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-mod events;
-mod status;
-mod timeline;
+/// The exit status of a command line that cannot be carried out.
+const USAGE: u8 = 2;
 
 #[derive(Parser)]
 #[command(name = "ringwatch", version, about = "Shows how the nodes of fault-tolerant MPI jobs watch each other")]
@@ -21,40 +27,35 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Show the ring of each of your jobs as this node sees it
-    Status {
-        /// Print JSON, one array of reports; times are in microseconds
-        #[arg(long)]
-        json: bool,
-        /// Only this job (its PMIx namespace)
-        #[arg(long, value_name = "NSPACE")]
-        job: Option<String>,
-    },
+    Status(status::Arguments),
     /// Show what happened in your jobs: what died, when, who noticed, and how long each step took
     ///
     /// On the node of mpirun this is the history of the whole job, on every other node that node's part.
-    Events {
-        /// Go on until the jobs end
-        #[arg(long, conflicts_with = "files")]
-        follow: bool,
-        /// Print lines of JSON
-        #[arg(long)]
-        json: bool,
-        /// Only this job (its PMIx namespace)
-        #[arg(long, value_name = "NSPACE")]
-        job: Option<String>,
-        /// Read and merge histories that were written with psensor_ringwatch_events, instead of asking
-        #[arg(value_name = "FILE")]
-        files: Vec<PathBuf>,
-    },
+    Events(events::Arguments),
+    /// Simulate the protocol with failures of your choice and report what happens
+    Simulate(simulate::Arguments),
+    /// Draw the figures of the paper again, from simulations
+    Reproduce(reproduce::Arguments),
     /// Print the version
     Version,
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
-        Command::Status { json, job } => status::show(json, job.as_deref()),
-        Command::Events { follow: true, json, job, .. } => events::follow(json, job.as_deref()),
-        Command::Events { json, job, files, .. } => events::show(json, job.as_deref(), &files),
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.kind() == ErrorKind::ValueValidation => {
+            // The reason is the whole message; a hint at --help would only hide it.
+            let text = error.to_string();
+            let sentence = text.lines().next().unwrap_or_default();
+            return refuse(sentence.strip_prefix("error: ").unwrap_or(sentence));
+        }
+        Err(error) => error.exit(),
+    };
+    match arguments.command {
+        Command::Status(arguments) => status::show(&arguments),
+        Command::Events(arguments) => events::show(&arguments),
+        Command::Simulate(arguments) => simulate::simulate(&arguments),
+        Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Version => {
             print(&format!("ringwatch {}\n", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS
@@ -65,6 +66,12 @@ fn main() -> ExitCode {
 /// Prints, and does not mind that nobody reads to the end.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Ends with one sentence about the command line.
+fn refuse(why: &str) -> ExitCode {
+    eprintln!("ringwatch: {why}.");
+    ExitCode::from(USAGE)
 }
 
 /// A time for people: three digits and a unit.

@@ -3,12 +3,25 @@
 use std::fmt::{self, Write as _};
 use std::process::ExitCode;
 
+use clap::Args;
 use rdma_heartbeat::status::{self, Report};
 
 use crate::{print, span};
 
-/// Prints the reports of the daemons of this node.
-pub fn show(json: bool, job: Option<&str>) -> ExitCode {
+/// The command line of `ringwatch status`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Print JSON, one array of reports; times are in microseconds
+    #[arg(long)]
+    json: bool,
+    /// Only this job (its PMIx namespace)
+    #[arg(long, value_name = "NSPACE")]
+    job: Option<String>,
+}
+
+/// Shows the rings.
+pub fn show(Arguments { json, job }: &Arguments) -> ExitCode {
+    let job = job.as_deref();
     let names = match status::sockets(status::PREFIX) {
         Ok(names) => names,
         Err(error) => {
@@ -30,7 +43,7 @@ pub fn show(json: bool, job: Option<&str>) -> ExitCode {
         eprintln!("ringwatch: no ringwatchd {which} runs on this node; mpirun starts it for jobs with --with-ft ulfm.");
         return ExitCode::FAILURE;
     }
-    if json {
+    if *json {
         print(&(serde_json::to_string_pretty(&reports).expect("a report is plain data") + "\n"));
     } else {
         let texts: Vec<_> = reports.iter().map(describe).collect();
