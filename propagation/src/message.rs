@@ -113,6 +113,12 @@ pub enum Message {
         /// How many records of that life have arrived.
         count: u64,
     },
+    /// To the launcher's node: every living rank of mine is stopped. Shares the wire format only;
+    /// [`Member`](crate::Member) ignores it.
+    AllStopped,
+    /// The answer to [`Message::AllStopped`] while it holds for every node: somebody has suspended the job. Shares the
+    /// wire format only; [`Member`](crate::Member) ignores it.
+    JobSuspended,
 }
 
 /// A broadcast: one subject on its way to every survivor.

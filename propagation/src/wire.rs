@@ -26,7 +26,7 @@
 //! The variant of an enum is its position; fields follow in the order of their declaration. [`Message`]: 0 `Heartbeat`, 1 `NewObserver`,
 //! 2 `Suspect`, 3 `Notice`, 4 `Ack`, 5 `Probe`, 6 `ProbeReply`, 7 `Verdict`, 8 `Ready`, 9 `ReadyAck`, 10 `Hello`,
 //! 11 `Roster`, 12 `Spared`, 13 `Complete`, 14 `Done`, 15 `Leave`,
-//! 16 `Records`, 17 `RecordsHeard`.
+//! 16 `Records`, 17 `RecordsHeard`, 18 `AllStopped`, 19 `JobSuspended`.
 //!
 //! A [`Notice`](crate::Notice), which follows the byte 3:
 //!
@@ -50,8 +50,8 @@
 //!
 //! All daemons of a job speak the same version, for they come from one installation; another one is
 //! [refused](Rejected::Version), not guessed at. New variants go to the end and keep the version. A field that comes,
-//! goes or changes makes a new one: 2 added `left`, `universe` and `route` to a notice
-//! and the receiver to the MAC.
+//! goes or changes makes a new one: 2 added `left`, `universe` and `route` to a notice, and
+//! the receiver to the MAC.
 //!
 //! # What the envelope protects against
 //!

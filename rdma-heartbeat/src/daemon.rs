@@ -7,6 +7,7 @@
 //! | `outcome` | what follows: facts, the end of the job, the end of this node |
 //! | `report` | the status report |
 //! | `chronicle` | the history |
+//! | `pause` | the job or this daemon is kept from running |
 //!
 //! A daemon lives through up to three stages: *meeting* (the addresses of the other nodes are not known), *watching*
 //! (a member of the ring) and *ending* (the others may still need to hear from it). All inputs are served in all
@@ -32,6 +33,7 @@ use crate::rendezvous::{self, Rendezvous, Step};
 use crate::runtime::Runtime;
 use crate::segment::{FLAG_ALL_READY, Segment, SegmentError};
 use crate::status::Server;
+use crate::suspension::Suspension;
 use crate::transport::Udp;
 use crate::watch::{Sighting, Watch};
 use crate::{clock, logging, setup};
@@ -40,6 +42,7 @@ use chronicle::Chronicle;
 mod chronicle;
 mod inputs;
 mod outcome;
+mod pause;
 mod report;
 
 /// Delay of a turn of the loop from which on more may have happened than the poller had told.
@@ -119,6 +122,7 @@ pub struct Daemon {
     ending: Option<Ending>,
     status: Option<Server>,
     chronicle: Chronicle,
+    suspension: Option<Suspension>,
     actions: Vec<Action>,
     sightings: Vec<Sighting>,
     steps: Vec<Step>,
@@ -168,6 +172,7 @@ impl Daemon {
             .ok();
         let host = logging::host();
         Ok(Self {
+            suspension: parameters.stop_timeout.map(Suspension::new),
             chronicle: Chronicle::new(&startup, &host, segment.slots()),
             host,
             poller: Poller::new()?,
@@ -175,6 +180,7 @@ impl Daemon {
             network,
             watch: Watch::new(
                 &segment,
+                &launch.nspace,
                 parameters.period,
                 parameters.stop_timeout,
                 parameters.fence,
@@ -229,8 +235,10 @@ impl Daemon {
             self.join(Vec::new(), now);
         }
         let mut ready = Vec::with_capacity(32);
+        let mut planned = Time::MAX;
         loop {
             let now = clock::now();
+            self.note_lateness(planned, now);
             self.segment.beat();
             for token in &ready {
                 self.take(*token, now);
@@ -240,7 +248,8 @@ impl Daemon {
                 info!("ended");
                 return Ok(());
             }
-            self.poller.wait(self.deadline(now), &mut ready)?;
+            planned = self.deadline(now);
+            self.poller.wait(planned, &mut ready)?;
         }
     }
 
@@ -268,6 +277,7 @@ impl Daemon {
     /// Does what time asks for.
     fn elapse(&mut self, now: Time) {
         let mut sightings = std::mem::take(&mut self.sightings);
+        self.look_for_suspension(now);
         self.watch.look(now, &self.segment, &mut sightings);
         for sighting in sightings.drain(..) {
             self.saw(sighting, now);

@@ -9,6 +9,7 @@
 //! | [`job`] | which ranks and nodes are dead, and when that ends the job: no I/O |
 //! | [`rendezvous`] | how the nodes learn each other's addresses: no I/O |
 //! | [`stopped`] | when a process counts as stopped: no I/O |
+//! | [`suspension`] | when the whole job is suspended, which is nobody's failure: no I/O |
 //! | [`network`] | messages over a transport, with what was refused |
 //! | [`transport`] | datagrams between nodes |
 //! | [`watch`] | the ranks of this node |
@@ -19,8 +20,9 @@
 //! | [`status`] | what `ringwatch status` shows |
 //! | [`history`] | what `ringwatch events` shows: what happened, on every node |
 //! | [`sink`] | files that are written without waiting |
-//! | [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
+//! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
 
+pub mod allocations;
 pub mod clock;
 pub mod control;
 pub mod daemon;
@@ -41,6 +43,7 @@ pub mod setup;
 pub mod sink;
 pub mod status;
 pub mod stopped;
+pub mod suspension;
 #[cfg(test)]
 mod testing;
 pub mod transport;

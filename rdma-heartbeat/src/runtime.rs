@@ -47,6 +47,8 @@ pub struct Runtime {
     reported: bool,
     /// Stopped by this daemon, which is no loss.
     held: bool,
+    /// When the whole job was last known to be suspended, which is no loss either.
+    suspended_at: Option<Time>,
 }
 
 impl Runtime {
@@ -70,6 +72,7 @@ impl Runtime {
             hung_up: None,
             reported: false,
             held: false,
+            suspended_at: None,
         })
     }
 
@@ -122,7 +125,13 @@ impl Runtime {
         if self.held {
             return false;
         }
-        self.count.observe(now, pin.is_stopped(), limit)
+        let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
+        self.count.observe(now, pin.is_stopped(), limit) && !excused
+    }
+
+    /// The whole job is suspended: a runtime daemon that is stopped has the whole limit from now on.
+    pub fn excuse(&mut self, now: Time) {
+        self.suspended_at = Some(now);
     }
 
     /// Stops the runtime daemon until [`Runtime::release`]: on a late order to end its ranks it would have them go on for

@@ -46,6 +46,7 @@ struct Slot {
 
 /// The ranks of this node.
 pub struct Watch {
+    nspace: String,
     slots: Vec<Slot>,
     look_interval: Duration,
     next_look: Time,
@@ -54,16 +55,26 @@ pub struct Watch {
     kills: bool,
     /// The ranks are stopped by this watch, which is not their fault.
     holds: bool,
+    /// When the whole job was last known to be suspended, which is not their fault either.
+    suspended_at: Option<Time>,
     never: [Option<i32>; 2],
 }
 
 impl Watch {
-    /// Watches the slots of a segment. `kills`: whether processes may be killed. `runtime` is the process number of
+    /// Watches the slots of a segment of the job `nspace`. `kills`: whether processes may be killed. `runtime` is the process number of
     /// the runtime daemon, which no slot may claim.
     #[must_use]
-    pub fn new(segment: &Segment, period: Duration, stop_limit: Option<Duration>, kills: bool, runtime: i32) -> Self {
+    pub fn new(
+        segment: &Segment,
+        nspace: &str,
+        period: Duration,
+        stop_limit: Option<Duration>,
+        kills: bool,
+        runtime: i32,
+    ) -> Self {
         let slots = (0..segment.slots()).map(|slot| Slot { rank: segment.rank(slot), occupant: Occupant::Absent });
         Self {
+            nspace: nspace.to_owned(),
             slots: slots.collect(),
             look_interval: period.min(LOOK_INTERVAL),
             next_look: Time::ZERO,
@@ -71,6 +82,7 @@ impl Watch {
             next_sample: if stop_limit.is_some() { Time::ZERO } else { Time::MAX },
             kills,
             holds: false,
+            suspended_at: None,
             never: [Some(runtime), i32::try_from(std::process::id()).ok()],
         }
     }
@@ -112,6 +124,9 @@ impl Watch {
             return;
         }
         match Pin::take(pid) {
+            Ok(pin) if !pin.is_rank(&self.nspace, rank) => {
+                error!(rank, pid, "the rank claims to be a process that is not this rank; it is not watched");
+            }
             Ok(pin) => {
                 debug!(rank, pid, "rank is watched");
                 slot.occupant = Occupant::Pinned(pin, StopCount::default());
@@ -129,9 +144,10 @@ impl Watch {
         if self.holds {
             return;
         }
+        let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
         for (index, slot) in self.slots.iter_mut().enumerate() {
             let Occupant::Pinned(pin, count) = &mut slot.occupant else { continue };
-            if !count.observe(now, pin.is_stopped(), limit) {
+            if !count.observe(now, pin.is_stopped(), limit) || excused {
                 continue;
             }
             let number = slot_number(index);
@@ -140,6 +156,25 @@ impl Watch {
                 _ => Sighting::Dead(slot.rank, RankReason::Stopped),
             });
         }
+    }
+
+    /// The whole job is suspended: whoever is stopped has the whole limit from now on.
+    pub fn excuse(&mut self, now: Time) {
+        self.suspended_at = Some(now);
+    }
+
+    /// Whether every rank of this node that has not finalised has been stopped for `span`, by somebody else.
+    #[must_use]
+    pub fn all_stopped(&self, now: Time, span: Duration, segment: &Segment) -> bool {
+        let is_stopped = |count: &StopCount| count.since().is_some_and(|since| now.saturating_sub(since) >= span);
+        !self.holds
+            && self.slots.iter().enumerate().all(|(index, slot)| match &slot.occupant {
+                Occupant::Absent => false,
+                Occupant::Pinned(_, count) => {
+                    is_stopped(count) || segment.occupant(slot_number(index)).1 == Phase::Finalised
+                }
+                Occupant::Gone => true,
+            })
     }
 
     /// What becomes readable when the process in a slot ends.
@@ -309,9 +344,10 @@ fn slot_number(index: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{sleeper, wait_until};
+    use crate::testing::{sleeper_of, wait_until};
 
     const LIMIT: Duration = Duration::from_millis(32);
+    const JOB: &str = "job@1";
 
     fn look(watch: &mut Watch, now: u64, segment: &Segment) -> Vec<Sighting> {
         let mut out = Vec::new();
@@ -322,10 +358,10 @@ mod tests {
     #[test]
     fn registrations_are_pinned_once_and_the_runtime_is_never() {
         let (segment, _file) = Segment::create(&[4, 5, 6], 8).unwrap();
-        let mut watch = Watch::new(&segment, LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), []);
         assert_eq!(watch.deadline(), LOOK_INTERVAL);
-        let mut child = sleeper();
+        let mut child = sleeper_of(JOB, 5);
         segment.enter(1, child.id(), Phase::Running);
         segment.enter(2, 1, Phase::Initialising);
         assert_eq!(look(&mut watch, 20, &segment), [Sighting::Pinned(1)]);
@@ -340,12 +376,28 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_cannot_have_another_process_watched() {
+        let (segment, _file) = Segment::create(&[4, 5], 8).unwrap();
+        let (mut other_rank, mut other_job) = (sleeper_of(JOB, 7), sleeper_of("job@2", 5));
+        segment.enter(0, other_rank.id(), Phase::Running);
+        segment.enter(1, other_job.id(), Phase::Running);
+        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
+        assert_eq!(look(&mut watch, 0, &segment), []);
+        assert!(watch.fence_all().is_empty());
+        for child in [&mut other_rank, &mut other_job] {
+            assert!(child.try_wait().unwrap().is_none());
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    #[test]
     fn who_finalised_is_not_dead() {
         let (segment, _file) = Segment::create(&[0, 1], 8).unwrap();
-        let mut child = sleeper();
+        let mut child = sleeper_of(JOB, 0);
         segment.enter(0, child.id(), Phase::Running);
         segment.enter(1, i32::MAX as u32, Phase::Finalised);
-        let mut watch = Watch::new(&segment, LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
         assert!(watch.has_living(&segment) && watch.all_initialised(&segment));
         segment.enter(0, child.id(), Phase::Finalised);
@@ -359,7 +411,7 @@ mod tests {
     fn a_registered_process_that_is_gone_is_dead() {
         let (segment, _file) = Segment::create(&[3], 8).unwrap();
         segment.enter(0, i32::MAX as u32, Phase::Running);
-        let mut watch = Watch::new(&segment, LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Dead(3, RankReason::Reported)]);
         assert_eq!(watch.deadline(), Time::MAX);
     }
@@ -367,9 +419,9 @@ mod tests {
     #[test]
     fn a_stopped_rank_is_dead_after_the_limit_unless_killing_is_off_it_is_then_killed() {
         let (segment, _file) = Segment::create(&[3], 8).unwrap();
-        let mut child = sleeper();
+        let mut child = sleeper_of(JOB, 3);
         segment.enter(0, child.id(), Phase::Running);
-        let mut watch = Watch::new(&segment, LIMIT, Some(LIMIT), false, 1);
+        let mut watch = Watch::new(&segment, JOB, LIMIT, Some(LIMIT), false, 1);
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
         let pid = nix::unistd::Pid::from_raw(child.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();

@@ -204,3 +204,24 @@ fn a_daemon_takes_little_of_the_processor() {
     println!("{:.3} % of a core", share * 100.0);
     assert!(share < 0.005, "{share}");
 }
+
+#[test]
+fn no_memory_is_asked_for_between_two_heartbeats() {
+    let mut launch = launch(&[2, 2, 2]);
+    launch.parameters.stop_timeout = Some(Duration::from_millis(400));
+    let cluster = Cluster::running(launch);
+    let count = |name: &str, node: usize| cluster.nodes[node].report().counters[name];
+    // Buffers have their size after the first turns.
+    cluster.let_pass(&[0, 1, 2], PERIOD * 10);
+    for node in 0..3 {
+        let (first, second) = (count("allocations", node), count("allocations", node));
+        let question = second - first;
+        let heartbeats = count("heartbeats sent", node);
+        let before = count("allocations", node);
+        cluster.let_pass(&[node], PERIOD * 50);
+        let grown = count("allocations", node) - before;
+        let turns = count("heartbeats sent", node) - heartbeats;
+        assert!(turns >= 25, "{turns} heartbeats");
+        assert!(grown <= question + 4, "node {node}: {grown} allocations in {turns} heartbeats and one question");
+    }
+}

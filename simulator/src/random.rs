@@ -53,7 +53,7 @@ impl Stream {
 
     /// Uniform in `0..bound`, but for a bias of `bound` / 2^64; `bound` is above zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.0.next_u64()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// True with this probability.

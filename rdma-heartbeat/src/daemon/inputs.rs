@@ -203,6 +203,9 @@ impl Daemon {
                         network.send(from, &answer);
                     }
                 }
+                Link::Ring(_) if matches!(message, Message::AllStopped | Message::JobSuspended) => {
+                    self.hear_of_suspension(now, from, &message);
+                }
                 Link::Ring(member) => {
                     if let Message::Spared { node: peer } = message {
                         self.chronicle.note(now, Event::Spared { peer });

@@ -63,6 +63,7 @@ impl Daemon {
                 named("heartbeats received", counters.heartbeats_received),
                 named("messages sent", counters.sent),
                 named("messages received", counters.received),
+                named("allocations", crate::allocations::count()),
             ]
             .into(),
             rejected: REJECTED_KINDS.iter().zip(counters.rejected).map(|(kind, count)| named(kind, count)).collect(),
