@@ -249,7 +249,7 @@ impl Segment {
         let offset = self.slot_offset(slot) + RAISED;
         let count = self.word(offset).load(Ordering::Acquire).min(self.len());
         // Negative if the rank has come between the reader's look at the clock and at this.
-        let ago = clock_word(now).wrapping_sub(self.word(offset + 4).load(Ordering::Relaxed)).cast_signed();
+        let ago = clock_word(now).wrapping_sub(self.word(offset + 4).load(Ordering::Relaxed)) as i32;
         let apart = Duration::from_micros(u64::from(ago.unsigned_abs()));
         (count, if ago < 0 { now + apart } else { now.saturating_sub(apart) })
     }
