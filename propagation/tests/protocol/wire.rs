@@ -86,8 +86,7 @@ fn every_truncation_and_every_flipped_bit_of_an_authentic_body_is_refused_or_ano
     let open_with = |body: &[u8]| {
         let mut envelope = envelope[..28].to_vec();
         envelope.extend(body);
-        let mac = blake3::keyed_hash(&KEY, &envelope);
-        envelope.extend(&mac.as_bytes()[..16]);
+        envelope.extend(mac(&envelope));
         open(&envelope)
     };
     for len in 0..body.len() {
