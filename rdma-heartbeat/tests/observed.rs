@@ -226,6 +226,9 @@ fn no_memory_is_asked_for_between_two_heartbeats() {
             })
             .collect();
         let without = |&(turns, grown): &(u64, u64)| turns >= 25 && grown <= question + 4;
-        assert!(stretches.iter().any(without), "node {node}: heartbeats and allocations {stretches:?}, question {question}");
+        assert!(
+            stretches.iter().any(without),
+            "node {node}: heartbeats and allocations {stretches:?}, question {question}"
+        );
     }
 }
