@@ -159,7 +159,7 @@ impl Member {
             // Not for a member.
             Message::Hello { .. } | Message::Roster { .. } | Message::Records { .. } | Message::RecordsHeard { .. } => {
             }
-            Message::AllStopped | Message::JobSuspended => {}
+            Message::AllStopped { .. } | Message::JobSuspended => {}
         }
         if ends_hold && !self.is_stopped() {
             out.push(Action::Release);

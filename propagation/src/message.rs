@@ -115,7 +115,10 @@ pub enum Message {
     },
     /// To the launcher's node: every living rank of mine is stopped. Shares the wire format only;
     /// [`Member`](crate::Member) ignores it.
-    AllStopped,
+    AllStopped {
+        /// How many they are.
+        ranks: u32,
+    },
     /// The answer to [`Message::AllStopped`] while it holds for every node: somebody has suspended the job. Shares the
     /// wire format only; [`Member`](crate::Member) ignores it.
     JobSuspended,

@@ -4,7 +4,8 @@
 //! `ringwatchd`s are among them, nobody watches, and afterwards each knows that it was late. If not, they see stopped
 //! ranks; but a rank is missed only where others wait for it. So each node tells node 0 that all its living ranks are
 //! stopped, after half the time that a rank may be, and again until one runs. While all nodes say so, node 0 answers that
-//! the job is suspended, and whoever hears that gives the stopped the whole time anew.
+//! the job is suspended, and whoever hears that gives the stopped the whole time anew. One rank alone is no job: the last
+//! one that lives, or that has not finalised, is missed by `mpirun`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,8 +18,8 @@ use crate::stopped::sampling_interval;
 #[derive(Debug)]
 pub struct Suspension {
     limit: Duration,
-    /// At node 0: when each node last said so.
-    reports: BTreeMap<NodeId, Time>,
+    /// At node 0: when each node last said so, and of how many ranks.
+    reports: BTreeMap<NodeId, (Time, u32)>,
     next: Time,
 }
 
@@ -44,15 +45,18 @@ impl Suspension {
         due
     }
 
-    /// At node 0: a node says that all its ranks are stopped.
-    pub fn report(&mut self, node: NodeId, now: Time) {
-        self.reports.insert(node, now);
+    /// At node 0: a node says that all its ranks are stopped, so many.
+    pub fn report(&mut self, node: NodeId, now: Time, ranks: u32) {
+        self.reports.insert(node, (now, ranks));
     }
 
-    /// At node 0: whether all of `nodes` have said so a short while ago.
+    /// At node 0: whether all of `nodes` have said so a short while ago, and it is more than one rank.
     pub fn holds(&self, nodes: impl IntoIterator<Item = NodeId>, now: Time) -> bool {
-        let fresh = |node: NodeId| self.reports.get(&node).is_some_and(|at| now.saturating_sub(*at) < self.span());
-        nodes.into_iter().all(fresh)
+        let fresh = |node: NodeId| {
+            let (at, ranks) = self.reports.get(&node)?;
+            (now.saturating_sub(*at) < self.span()).then_some(u64::from(*ranks))
+        };
+        nodes.into_iter().map(fresh).sum::<Option<u64>>().is_some_and(|ranks| ranks > 1)
     }
 }
 
@@ -64,12 +68,15 @@ mod tests {
     fn only_if_every_node_says_so_and_says_so_again_the_job_is_suspended() {
         let at = Duration::from_millis;
         let mut suspension = Suspension::new(at(2000));
-        suspension.report(1, at(1000));
+        suspension.report(1, at(1000), 2);
         assert!(!suspension.holds([1, 2], at(1000)));
-        suspension.report(2, at(1300));
+        suspension.report(2, at(1300), 2);
         assert!(suspension.holds([1, 2], at(1300)));
         assert!(suspension.holds([1, 2], at(1999)));
         assert!(!suspension.holds([1, 2], at(2000)), "node 1 has not said so for a second");
+        suspension.report(1, at(2000), 1);
+        suspension.report(2, at(2000), 0);
+        assert!(!suspension.holds([1, 2], at(2000)), "it is one rank");
         assert!(suspension.is_due(at(5)) && !suspension.is_due(at(6)) && suspension.is_due(at(105)));
     }
 }

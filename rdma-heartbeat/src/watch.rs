@@ -163,18 +163,21 @@ impl Watch {
         self.suspended_at = Some(now);
     }
 
-    /// Whether every rank of this node that has not finalised has been stopped for `span`, by somebody else.
+    /// How many ranks of this node have not ended or finalised, if each of them has been stopped for `span`, by
+    /// somebody else.
     #[must_use]
-    pub fn all_stopped(&self, now: Time, span: Duration, segment: &Segment) -> bool {
+    pub fn all_stopped(&self, now: Time, span: Duration, segment: &Segment) -> Option<u32> {
         let is_stopped = |count: &StopCount| count.since().is_some_and(|since| now.saturating_sub(since) >= span);
-        !self.holds
-            && self.slots.iter().enumerate().all(|(index, slot)| match &slot.occupant {
-                Occupant::Absent => false,
-                Occupant::Pinned(_, count) => {
-                    is_stopped(count) || segment.occupant(slot_number(index)).1 == Phase::Finalised
-                }
-                Occupant::Gone => true,
-            })
+        let mut stopped = 0;
+        for (index, slot) in self.slots.iter().enumerate() {
+            match &slot.occupant {
+                Occupant::Gone => {}
+                Occupant::Pinned(..) if segment.occupant(slot_number(index)).1 == Phase::Finalised => {}
+                Occupant::Pinned(_, count) if is_stopped(count) => stopped += 1,
+                Occupant::Absent | Occupant::Pinned(..) => return None,
+            }
+        }
+        (!self.holds).then_some(stopped)
     }
 
     /// What becomes readable when the process in a slot ends.

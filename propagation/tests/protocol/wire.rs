@@ -257,7 +257,7 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
         (any::<(u32, u64, u64)>(), vec(any::<u8>(), 0..99))
             .prop_map(|((incarnation, first, sent_us), lines)| Message::Records { incarnation, first, sent_us, lines }),
         any::<(u32, u64)>().prop_map(|(incarnation, count)| Message::RecordsHeard { incarnation, count }),
-        Just(Message::AllStopped),
+        any::<u32>().prop_map(|ranks| Message::AllStopped { ranks }),
         Just(Message::JobSuspended),
     ]
 }

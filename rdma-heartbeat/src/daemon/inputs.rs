@@ -203,7 +203,7 @@ impl Daemon {
                         network.send(from, &answer);
                     }
                 }
-                Link::Ring(_) if matches!(message, Message::AllStopped | Message::JobSuspended) => {
+                Link::Ring(_) if matches!(message, Message::AllStopped { .. } | Message::JobSuspended) => {
                     self.hear_of_suspension(now, from, &message);
                 }
                 Link::Ring(member) => {

@@ -15,27 +15,28 @@ impl Daemon {
         if !self.link.is_ring() || !suspension.is_due(now) {
             return;
         }
-        if self.watch.all_stopped(now, suspension.span(), &self.segment) {
-            if self.startup.me == 0 {
-                suspension.report(0, now);
-                self.excuse_if_suspended(now);
-            } else if let Some(network) = &mut self.network {
-                network.send(0, &Message::AllStopped);
-            }
+        let Some(ranks) = self.watch.all_stopped(now, suspension.span(), &self.segment) else { return };
+        if self.startup.me == 0 {
+            suspension.report(0, now, ranks);
+            self.excuse_if_suspended(now);
+        } else if let Some(network) = &mut self.network {
+            network.send(0, &Message::AllStopped { ranks });
         }
     }
 
     pub(super) fn hear_of_suspension(&mut self, now: Time, from: NodeId, message: &Message) {
         let Some(suspension) = &mut self.suspension else { return };
-        if *message == Message::JobSuspended && from == 0 {
-            self.excuse(now);
-        } else if *message == Message::AllStopped && self.startup.me == 0 {
-            suspension.report(from, now);
-            if self.excuse_if_suspended(now) {
-                if let Some(network) = &mut self.network {
-                    network.send(from, &Message::JobSuspended);
+        match *message {
+            Message::JobSuspended if from == 0 => self.excuse(now),
+            Message::AllStopped { ranks } if self.startup.me == 0 => {
+                suspension.report(from, now, ranks);
+                if self.excuse_if_suspended(now) {
+                    if let Some(network) = &mut self.network {
+                        network.send(from, &Message::JobSuspended);
+                    }
                 }
             }
+            _ => {}
         }
     }
 
