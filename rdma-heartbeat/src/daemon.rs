@@ -351,7 +351,7 @@ impl Daemon {
         self.startup.me == 0 && self.ending.is_none() && self.link.is_ring()
     }
 
-    /// When to turn next although nothing happens: at least once a period, which is also the sign of life for the plugin.
+    /// When to turn next although nothing happens: about once a period, which is also the sign of life for the plugin.
     fn deadline(&self, now: Time) -> Time {
         let ending = self
             .ending
@@ -364,7 +364,8 @@ impl Daemon {
         [self.link_deadline(), ending, unfinished, hanging, judgement, self.watch.deadline(), self.runtime.deadline()]
             .into_iter()
             .chain([self.chronicle.deadline(now)])
-            .fold(now + self.startup.launch.parameters.period, Time::min)
+            // Later than a heartbeat that is a little late, or it would wake up twice for it.
+            .fold(now + self.startup.launch.parameters.period * 5 / 4, Time::min)
             // Whatever a module asks for: never a loop that keeps the processor from everybody else.
             .max(now + Duration::from_micros(50))
     }

@@ -7,7 +7,7 @@ use propagation::Time;
 use tracing::{error, info};
 
 use crate::pin::{Pin, PinError};
-use crate::stopped::{StopCount, sampling_interval};
+use crate::stopped::{StopCount, sampling_interval, sampling_patience};
 
 /// How long after the control socket was closed the process may still be seen to end, or the end of the job to come.
 const GRACE: Duration = Duration::from_millis(100);
@@ -150,14 +150,15 @@ impl Runtime {
         }
     }
 
-    /// When [`Runtime::look`] has something to do.
+    /// When [`Runtime::look`] has something to do at the latest.
     #[must_use]
     pub fn deadline(&self) -> Time {
         if self.reported {
             return Time::MAX;
         }
         let after_grace = |at: Option<Time>| at.map_or(Time::MAX, |at| at + GRACE);
-        self.next_sample.min(after_grace(self.ended)).min(after_grace(self.hung_up))
+        let sample = self.next_sample.saturating_add(sampling_patience(self.stop_limit));
+        sample.min(after_grace(self.ended)).min(after_grace(self.hung_up))
     }
 
     /// Kills the runtime daemon if it still lives; true if it did.

@@ -10,6 +10,12 @@ pub fn sampling_interval(limit: Duration) -> Duration {
     (limit / 16).clamp(Duration::from_millis(1), Duration::from_millis(100))
 }
 
+/// How long a sample may wait for the daemon to be awake anyway.
+#[must_use]
+pub fn sampling_patience(limit: Option<Duration>) -> Duration {
+    limit.map_or(Duration::ZERO, |limit| sampling_interval(limit) / 8)
+}
+
 /// How long one process has been stopped without a break.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StopCount {

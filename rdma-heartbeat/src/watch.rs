@@ -14,7 +14,7 @@ use crate::defaults::Default;
 use crate::lifeline;
 use crate::pin::{Pin, PinError};
 use crate::segment::{Phase, Segment};
-use crate::stopped::{StopCount, sampling_interval};
+use crate::stopped::{StopCount, sampling_interval, sampling_patience};
 
 /// Longest time in which a registration goes unseen while ranks are expected to register.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -87,10 +87,10 @@ impl Watch {
         }
     }
 
-    /// When [`Watch::look`] has something to do.
+    /// When [`Watch::look`] has something to do at the latest.
     #[must_use]
     pub fn deadline(&self) -> Time {
-        self.next_look.min(self.next_sample)
+        self.next_look.min(self.next_sample.saturating_add(sampling_patience(self.stop_limit)))
     }
 
     /// Looks for new registrations and stopped ranks, if it is time to.
