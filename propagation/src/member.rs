@@ -123,9 +123,25 @@ impl Member {
             Message::ProbeReply => self.on_sign_of_life(now, from, out),
             Message::Spared { node } => self.on_spared(now, from, node, out),
             // Not for a member.
-            Message::Hello { .. } | Message::Roster { .. } => {}
+            Message::Hello { .. } | Message::Roster { .. } | Message::Transport { .. } => {}
         }
         if ends_hold && !self.is_stopped() {
+            out.push(Action::Release);
+        }
+    }
+
+    /// Takes note that node `from` has raised a flag in this node's memory: a heartbeat that is no message.
+    ///
+    /// The caller looks when it calls [`tick`](Self::tick) anyway, and before it does, so that a flag spares its owner
+    /// the suspicion that is due at that moment.
+    pub fn saw(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
+        if self.is_stopped() || self.emitter() != Some(from) {
+            return;
+        }
+        self.wake(now);
+        let ends_hold = self.config.arbiter == Some(from) && self.on_contact(now, out);
+        self.on_flag(now, out);
+        if ends_hold {
             out.push(Action::Release);
         }
     }

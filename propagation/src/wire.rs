@@ -19,7 +19,7 @@
 //!
 //! In the body the variant of an enum is its position as a varint: [`Message`]: 0 `Heartbeat`, 1 `NewObserver`,
 //! 2 `Suspect`, 3 `Notice`, 4 `Ack`, 5 `Probe`, 6 `ProbeReply`, 7 `Verdict`, 8 `Ready`, 9 `ReadyAck`, 10 `Hello`,
-//! 11 `Roster`, 12 `Spared`. Fields follow in the order of their declaration. The list of dead nodes is its length,
+//! 11 `Roster`, 12 `Spared`, 13 `Transport`. Fields follow in the order of their declaration. The list of dead nodes is its length,
 //! the first node, and for each further one the number of nodes skipped since the one before.
 //!
 //! # What the envelope protects against

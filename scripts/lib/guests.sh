@@ -71,6 +71,7 @@ status=0
 if jobs -r | grep -q .; then
     echo "rw-guests: not finished within $limit s; the machines are switched off" >&2
     kill -KILL "${machines[@]}" 2>/dev/null || true
+    wait "${machines[@]}" 2>/dev/null || true
     status=124
 fi
 wait "${printers[@]}" || true

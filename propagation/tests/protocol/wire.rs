@@ -192,6 +192,7 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
         any::<(u32, u16)>().prop_map(|(node, port_hint)| Message::Hello { node, port_hint }),
         (any::<(u16, u16)>(), vec(any::<std::net::SocketAddr>(), 0..9))
             .prop_map(|((part, parts), addresses)| Message::Roster { part, parts, addresses: plain(addresses) }),
+        vec(any::<u8>(), 0..99).prop_map(|word| Message::Transport { word }),
     ]
 }
 
