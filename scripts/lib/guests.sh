@@ -45,7 +45,7 @@ options() {
     printf '%s\n' -accel tcg,thread=multi -M q35 -cpu max -smp 1 -m 512 \
         -nodefaults -no-user-config -display none -no-reboot -serial stdio \
         -kernel /opt/kernel/kernel -initrd /opt/kernel/initrd \
-        -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check cryptomgr.notests net.ifnames=0 RW_GUEST=$1 RW_GUESTS=$guests" \
+        -append "console=ttyS0 loglevel=3 panic=-1 mitigations=off no_timer_check cryptomgr.notests net.ifnames=0 RW_GUEST=$1 RW_GUESTS=$guests" \
         -virtfs local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap \
         -virtfs "local,path=$shared,mount_tag=guests,security_model=none" \
         -netdev "dgram,id=link,local.type=unix,local.path=$shared/link$1,remote.type=unix,remote.path=$shared/link$peer" \

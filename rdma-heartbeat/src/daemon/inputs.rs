@@ -171,8 +171,11 @@ impl Daemon {
                     self.follow_steps(now);
                 }
                 Link::Ring(_) if matches!(message, Message::Hello { .. }) => self.answer_late_caller(address),
-                Link::Ring(member) => {
-                    member.handle(now, from, message, &mut self.actions);
+                Link::Ring(_) => {
+                    self.mind_flags(now, from, address, &message);
+                    if let Link::Ring(member) = &mut self.link {
+                        member.handle(now, from, message, &mut self.actions);
+                    }
                     self.perform(now);
                 }
             }

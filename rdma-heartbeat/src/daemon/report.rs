@@ -29,6 +29,7 @@ impl Daemon {
             (None, None) => "meeting",
         };
         let counters = self.network.as_ref().map_or_else(Counters::default, |network| *network.counters());
+        let flags = self.flags.counters();
         let named = |name: &str, value| (name.to_owned(), value);
         Report {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -43,6 +44,8 @@ impl Daemon {
             transport: self.network.as_ref().map_or("none", |network| network.name()).into(),
             period_us: micros(launch.parameters.period),
             timeout_us: micros(launch.parameters.timeout),
+            emitter_means: self.flags.incoming().map(Into::into),
+            observer_means: self.flags.outgoing().map(Into::into),
             emitter: member.and_then(|member| member.emitter()),
             observer: member.and_then(|member| member.observer()),
             last_heartbeat_us: member
@@ -56,6 +59,10 @@ impl Daemon {
                 named("heartbeats received", counters.heartbeats_received),
                 named("messages sent", counters.sent),
                 named("messages received", counters.received),
+                named("flags raised", flags.raised),
+                named("flags seen", flags.seen),
+                named("flags overtaken", flags.overtaken),
+                named("flags refused", flags.refused),
             ]
             .into(),
             rejected: REJECTED_KINDS.iter().zip(counters.rejected).map(|(kind, count)| named(kind, count)).collect(),

@@ -222,8 +222,8 @@ mod tests {
 
     /// What a C program says about the installed headers.
     fn ask_the_compiler(expressions: &[&str]) -> Vec<u64> {
-        let mut source = "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/verbs.h>\nint main(void) {\n"
-            .to_owned();
+        let mut source =
+            "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/verbs.h>\nint main(void) {\n".to_owned();
         for expression in expressions {
             writeln!(source, "printf(\"%llu\\n\", (unsigned long long)({expression}));").unwrap();
         }
