@@ -200,11 +200,9 @@ pub fn runtime_ends() {
     }
 }
 
-/// A local client ended without finalizing: news only for ranks that `ringwatchd` cannot watch by itself.
+/// A local client ended without finalizing, or is about to.
 pub fn client_lost(nspace: &CStr, rank: u32) {
-    let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) else { return };
-    let Some(slot) = job.segment.slot_of(rank) else { return };
-    if job.segment.occupant(slot).1 == Phase::Unknown {
+    if let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) {
         job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
     }
 }
@@ -299,6 +297,20 @@ impl Job {
                 let own = unsafe { CStr::from_ptr(c_shims::pmix::rw_pmix_my_nspace()) };
                 runtime.report_daemon_lost(own, node);
             }
+        }
+    }
+
+    /// The runtime, in prterun.
+    pub fn runtime(&self) -> Option<&'static dyn Runtime> {
+        RUNTIME.get().map(Box::as_ref).filter(|_| self.me == 0)
+    }
+
+    /// No daemon is awaited any more (prterun only).
+    pub fn forget_everybody(&self) {
+        if let Some(runtime) = self.runtime() {
+            // SAFETY: PMIx is initialised while prterun runs.
+            let own = unsafe { CStr::from_ptr(c_shims::pmix::rw_pmix_my_nspace()) };
+            (1..self.launch.universe).for_each(|daemon| runtime.report_daemon_lost(own, daemon));
         }
     }
 

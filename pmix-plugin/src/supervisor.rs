@@ -26,6 +26,10 @@ const MAX_RESTARTS: usize = 8;
 const RESTART_WINDOW: Duration = Duration::from_secs(10);
 /// Shortest time without a beat after which a `ringwatchd` counts as hung.
 const MIN_STALL: Duration = Duration::from_millis(20);
+/// How long prterun waits for daemons that were told to end. One behind a link that was cut just then never answers.
+const LAST_WAIT: Duration = Duration::from_secs(10);
+/// How often prterun looks whether it has come to that.
+const LAST_LOOK: Duration = Duration::from_millis(100);
 /// Buffer for packets of `ringwatchd`.
 const PACKET: usize = 1 << 20;
 
@@ -77,6 +81,7 @@ impl Supervisor {
             if outcome.is_err() {
                 job.supervisor.give_up(&job, "internal error in the supervisor of ringwatchd");
             }
+            see_out(&job);
         };
         std::thread::Builder::new().name("ringwatch".into()).spawn(body).map_err(|error| error.to_string())?;
         Ok(())
@@ -237,6 +242,19 @@ impl Supervisor {
         send(ours.as_raw_fd(), &startup, MsgFlags::MSG_NOSIGNAL)?;
         *control = Some(ours.try_clone()?);
         Ok(Instance { control: ours, pidfd })
+    }
+}
+
+/// Nothing watches the other nodes any more. In prterun: once all daemons have been told to end and have had their time,
+/// whoever is still awaited counts as lost. It ends with the process.
+fn see_out(job: &Job) {
+    let Some(runtime) = job.runtime() else { return };
+    let mut told = None;
+    loop {
+        std::thread::sleep(LAST_LOOK);
+        if runtime.ending() && told.get_or_insert_with(Instant::now).elapsed() > LAST_WAIT {
+            return job.forget_everybody();
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{EndReason, Message, NodeId, Subject};
 
 /// One thing for the caller to do, in the order in which they are given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Action {
     /// Send a message. It may get lost: the member sees to that.
     Send {
@@ -31,7 +31,7 @@ pub enum Action {
 }
 
 /// News that is true from now on and forever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fact {
     /// What happened.
     pub subject: Subject,
@@ -42,10 +42,12 @@ pub struct Fact {
 }
 
 /// Why a member stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StopReason {
     /// The others hold this node dead. It does not argue: the suspicion has become the truth.
     DeclaredDead,
+    /// This node has left the job, as it wished.
+    Left,
     /// There is no contact with the arbiter: the network fell apart, or the arbiter's node was lost.
     CutOff,
     /// The arbiter ended the job.
@@ -56,6 +58,7 @@ impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StopReason::DeclaredDead => f.write_str("this node has been declared dead"),
+            StopReason::Left => f.write_str("this node has left the job"),
             StopReason::CutOff => f.write_str("this node has lost contact with the launcher's node"),
             StopReason::Ended(reason) => reason.fmt(f),
         }

@@ -2,12 +2,12 @@
 //!
 //! Any number of broadcasts run side by side; none waits for another.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::{Action, Message, NodeId, Notice, Time};
 
 /// The name of a broadcast: the key for telling the first copy from the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BroadcastId {
     pub source: NodeId,
     pub incarnation: u32,
@@ -20,18 +20,18 @@ impl Notice {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Broadcasts {
-    /// Per life of a source, the numbers seen. A fixed window would not do: a node that loses hundreds of
-    /// ranks at once has hundreds of broadcasts under way, which may arrive in any order.
-    seen: BTreeMap<(NodeId, u32), Ranges>,
+    /// Those seen. A fixed window per source would not do: a node that loses hundreds of ranks at once has
+    /// hundreds of broadcasts under way, which may arrive in any order.
+    seen: Seen,
     spreading: Vec<Spread>,
 }
 
 /// One broadcast whose copies are not all acknowledged.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Spread {
-    notice: Notice,
+    notice: Arc<Notice>,
     /// The neighbours that have not shown yet that they have it.
     waiting: Vec<NodeId>,
     next: Time,
@@ -41,7 +41,12 @@ struct Spread {
 impl Broadcasts {
     /// Marks a broadcast as seen; true the first time.
     pub fn first_time(&mut self, id: BroadcastId) -> bool {
-        self.seen.entry((id.source, id.incarnation)).or_default().insert(id.seq)
+        self.seen.insert(id)
+    }
+
+    /// Whether a broadcast was seen.
+    pub fn knows(&self, id: BroadcastId) -> bool {
+        self.seen.contains(id)
     }
 
     /// Sends a copy to each of `targets`, again every `resend` until it is acknowledged, but not after `until`.
@@ -50,7 +55,7 @@ impl Broadcasts {
         now: Time,
         resend: Time,
         until: Time,
-        notice: Notice,
+        notice: Arc<Notice>,
         targets: Vec<NodeId>,
         out: &mut Vec<Action>,
     ) {
@@ -119,33 +124,61 @@ impl Broadcasts {
 
 impl Spread {
     fn send(&self, out: &mut Vec<Action>) {
-        out.extend(self.waiting.iter().map(|&to| {
-            let message = Message::Notice(self.notice.clone());
-            Action::Send { to, message }
-        }));
+        send(&self.notice, &self.waiting, out);
     }
 }
 
-/// A set of numbers that becomes one range once all its gaps are filled.
-#[derive(Debug, Default)]
-struct Ranges {
-    /// First to last, disjoint and not adjacent.
-    ranges: BTreeMap<u64, u64>,
+/// Sends a copy to each of `targets`.
+pub(crate) fn send(notice: &Arc<Notice>, targets: &[NodeId], out: &mut Vec<Action>) {
+    out.extend(targets.iter().map(|&to| Action::Send { to, message: Message::Notice(Arc::clone(notice)) }));
 }
 
-impl Ranges {
-    /// Adds a number; false if it was there.
-    fn insert(&mut self, number: u64) -> bool {
-        let before = self.ranges.range(..=number).next_back().map(|(&first, &last)| (first, last));
-        if before.is_some_and(|(_, last)| last >= number) {
+/// A set of broadcasts in which those of one life of a source become one range once all the gaps are filled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Seen {
+    /// Ascending, disjoint and not adjacent. A flat list, because a member hears of few sources.
+    ranges: Vec<Range>,
+}
+
+/// The broadcasts `first` to `last` of one life of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Range {
+    life: (NodeId, u32),
+    first: u64,
+    last: u64,
+}
+
+impl Seen {
+    fn contains(&self, id: BroadcastId) -> bool {
+        self.before(id).1
+    }
+
+    /// How many ranges begin at or before a broadcast, and whether the last of them holds it.
+    fn before(&self, BroadcastId { source, incarnation, seq }: BroadcastId) -> (usize, bool) {
+        let life = (source, incarnation);
+        let place = self.ranges.partition_point(|range| (range.life, range.first) <= (life, seq));
+        let holds = place > 0 && self.ranges[place - 1].life == life && self.ranges[place - 1].last >= seq;
+        (place, holds)
+    }
+
+    /// Adds a broadcast; false if it was there.
+    fn insert(&mut self, id: BroadcastId) -> bool {
+        let (place, holds) = self.before(id);
+        if holds {
             return false;
         }
-        let first = match before {
-            Some((first, last)) if last + 1 == number => first,
-            _ => number,
-        };
-        let after = number.checked_add(1).and_then(|next| self.ranges.remove(&next));
-        self.ranges.insert(first, after.unwrap_or(number));
+        let BroadcastId { source, incarnation, seq } = id;
+        let life = (source, incarnation);
+        let ends_before = |range: &Range| range.life == life && range.last.checked_add(1) == Some(seq);
+        let begins_after = |range: &Range| range.life == life && seq.checked_add(1) == Some(range.first);
+        let joins_before = place > 0 && ends_before(&self.ranges[place - 1]);
+        let joins_after = self.ranges.get(place).is_some_and(begins_after);
+        match (joins_before, joins_after) {
+            (true, true) => self.ranges[place - 1].last = self.ranges.remove(place).last,
+            (true, false) => self.ranges[place - 1].last = seq,
+            (false, true) => self.ranges[place].first = seq,
+            (false, false) => self.ranges.insert(place, Range { life, first: seq, last: seq }),
+        }
         true
     }
 }
@@ -153,13 +186,14 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Subject;
+    use crate::{Route, Subject};
 
     const MS: Time = Time::from_millis(1);
 
-    fn notice(seq: u64) -> Notice {
-        let subject = Subject::Doubt;
-        Notice { source: 0, incarnation: 0, seq, subject, suspector: None, dead: vec![] }
+    fn notice(seq: u64) -> Arc<Notice> {
+        let (subject, route) = (Subject::Doubt, Route::Circulant);
+        let (dead, left) = (vec![], vec![]);
+        Arc::new(Notice { source: 0, incarnation: 0, seq, subject, suspector: None, dead, left, universe: 8, route })
     }
 
     fn targets(out: &mut Vec<Action>) -> Vec<NodeId> {
@@ -219,7 +253,7 @@ mod tests {
             assert!(broadcasts.first_time(id));
             assert!(!broadcasts.first_time(id));
         }
-        assert_eq!(broadcasts.seen[&(0, 0)].ranges, BTreeMap::from([(0, 99)]));
+        assert_eq!(broadcasts.seen.ranges, [Range { life: (0, 0), first: 0, last: 99 }]);
         assert!(broadcasts.first_time(BroadcastId { incarnation: 1, ..notice(3).id() }));
         assert!(broadcasts.first_time(notice(u64::MAX).id()));
         assert!(broadcasts.first_time(notice(u64::MAX - 1).id()));

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::NodeId;
+use crate::{NodeId, RingOrder, Route};
 
 /// The settings of one [`Member`](crate::Member). All but `me` and `incarnation` must be equal in the whole job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     /// This node: less than `universe`.
     pub me: NodeId,
@@ -26,11 +26,43 @@ pub struct Config {
     pub trial: Duration,
     /// The time between two copies of a message that was not answered yet, above zero.
     pub resend: Duration,
+    /// The order of the nodes on the ring.
+    pub order: RingOrder,
+    /// How the deaths of nodes and ranks are broadcast by this node.
+    pub strategy: Strategy,
+    /// An upper bound on the time that one message takes (tau in the paper), above zero. Only [`Strategy::Tree`]
+    /// depends on it, and only in how fast and how often it falls back on the circulant graph.
+    pub tau: Duration,
+    /// Whether no message gets lost, as the paper assumes: then nothing is acknowledged or sent again, and `resend`
+    /// has no effect. For simulations of the paper, never for a real network.
+    pub lossless: bool,
+    /// Whether a heartbeat goes out a little early, or late, along with the emitter's, so that a node wakes up once in
+    /// a period; else every node keeps its own time, as in the paper (T1).
+    pub in_step: bool,
     /// The only node that declares deaths; `None` runs the paper's protocol, where every observer does.
     pub arbiter: Option<NodeId>,
     /// How often this node's member was started before: distinguishes its broadcasts from those of the
     /// earlier ones. Must grow with every restart.
     pub incarnation: u32,
+}
+
+/// How a broadcast spreads; see [`graph`](crate::graph) for what each costs and guarantees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// The paper's double hypercube: everybody to all neighbours in the circulant graph.
+    #[default]
+    Circulant,
+    /// A binomial tree that is known to be complete, or else is rescued by the circulant graph.
+    Tree,
+}
+
+impl From<Strategy> for Route {
+    fn from(strategy: Strategy) -> Route {
+        match strategy {
+            Strategy::Circulant => Route::Circulant,
+            Strategy::Tree => Route::Tree,
+        }
+    }
 }
 
 /// What is wrong with a [`Config`].
@@ -82,12 +114,24 @@ pub enum ConfigError {
     /// `resend` is zero.
     #[error("the time between copies must be above zero")]
     NoResend,
+    /// `order` is one of more nodes than there are.
+    #[error("the ring order names {named} nodes, but the job has {universe}")]
+    LongOrder {
+        /// The number of nodes in the order.
+        named: u32,
+        /// The number of nodes.
+        universe: u32,
+    },
+    /// `tau` is zero.
+    #[error("the time that a message takes must be above zero")]
+    NoTau,
 }
 
 impl Config {
     /// Settings with the usual rest: `confirm` is 0.6 `timeout`, `trial` a tenth of `timeout` within 2 ms to 50 ms
-    /// but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms, the arbiter is node 0, and this is the
-    /// first incarnation.
+    /// but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms because messages may get lost, `tau` half
+    /// of that, the ring and the broadcasts are the
+    /// paper's, the arbiter is node 0, and this is the first incarnation.
     pub fn new(me: NodeId, universe: u32, period: Duration, timeout: Duration) -> Config {
         Config {
             me,
@@ -97,9 +141,19 @@ impl Config {
             confirm: timeout / 5 * 3,
             trial: (timeout / 10).clamp(Duration::from_millis(2), Duration::from_millis(50)).min(timeout / 5 * 3),
             resend: (period / 2).clamp(Duration::from_millis(1), Duration::from_millis(50)),
+            order: RingOrder::default(),
+            strategy: Strategy::default(),
+            tau: (period / 4).clamp(Duration::from_micros(500), Duration::from_millis(25)),
+            lossless: false,
+            in_step: true,
             arbiter: Some(0),
             incarnation: 0,
         }
+    }
+
+    /// How long after a message that was not answered the next copy goes out; [`Duration::MAX`] for never.
+    pub(crate) fn resend_after(&self) -> Duration {
+        if self.lossless { Duration::MAX } else { self.resend }
     }
 
     /// Checks the ranges given at the fields.
@@ -132,6 +186,13 @@ impl Config {
         }
         if self.resend.is_zero() {
             return Err(ConfigError::NoResend);
+        }
+        match self.order.named() {
+            Some(named) if named > universe => return Err(ConfigError::LongOrder { named, universe }),
+            _ => {}
+        }
+        if self.tau.is_zero() {
+            return Err(ConfigError::NoTau);
         }
         Ok(())
     }
@@ -174,5 +235,10 @@ mod tests {
         assert!(matches!(check(|c| c.confirm = Duration::ZERO), ConfigError::BadConfirm { .. }));
         assert!(matches!(check(|c| c.trial = c.confirm * 2), ConfigError::LongTrial { .. }));
         assert!(matches!(check(|c| c.resend = Duration::ZERO), ConfigError::NoResend));
+        assert!(matches!(check(|c| c.tau = Duration::ZERO), ConfigError::NoTau));
+        assert!(matches!(
+            check(|c| c.order = RingOrder::new(vec![3, 2, 1, 0]).unwrap()),
+            ConfigError::LongOrder { named: 4, universe: 3 }
+        ));
     }
 }

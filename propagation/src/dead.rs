@@ -1,11 +1,13 @@
 //! The dead that a member knows (D in the paper). It only grows.
+//!
+//! Nodes that left in order are among them: they take no further part either.
 
 use std::collections::BTreeMap;
 
 use crate::{NodeId, NodeReason, Time};
 
 /// What a member knows of one dead node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Death {
     /// The dead node.
     pub node: NodeId,
@@ -20,78 +22,90 @@ pub struct Death {
 }
 
 /// All deaths, in the order of the ids and in the order of the news.
-#[derive(Debug, Default)]
+///
+/// Flat lists, because there are few deaths and, in a simulation, many members.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Dead {
-    entries: BTreeMap<NodeId, Entry>,
+    deaths: Vec<Death>,
     history: Vec<NodeId>,
+    /// The deaths that this member announced.
+    announced: BTreeMap<NodeId, Announced>,
+    /// When a dead node that spoke was last told that it is dead.
+    told: BTreeMap<NodeId, Time>,
 }
 
-#[derive(Debug)]
-struct Entry {
-    death: Death,
-    /// The number of the broadcast by which this member announced the death, and how many of the history
-    /// (this death included) were in its list.
-    announced: Option<(u64, usize)>,
-    /// When the node was last told that it is dead.
-    told: Option<Time>,
+/// What to remember of an announcement in order to repeat it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Announced {
+    /// The number of the broadcast.
+    seq: u64,
+    /// The number of nodes then.
+    universe: u32,
+    /// How many of the history, that death included, were in its list: nothing else has to be stored of it.
+    known: usize,
 }
 
 impl Dead {
     pub fn contains(&self, node: NodeId) -> bool {
-        self.entries.contains_key(&node)
+        self.find(node).is_ok()
+    }
+
+    fn find(&self, node: NodeId) -> Result<usize, usize> {
+        self.deaths.binary_search_by_key(&node, |death| death.node)
     }
 
     /// Adds a death; false if the node was known to be dead.
     pub fn insert(&mut self, death: Death) -> bool {
-        let node = death.node;
-        if self.contains(node) {
+        let Err(place) = self.find(death.node) else {
             return false;
-        }
-        self.entries.insert(node, Entry { death, announced: None, told: None });
-        self.history.push(node);
+        };
+        self.history.push(death.node);
+        self.deaths.insert(place, death);
         true
     }
 
     /// In the order of the ids.
     pub fn iter(&self) -> impl Iterator<Item = &Death> {
-        self.entries.values().map(|entry| &entry.death)
+        self.deaths.iter()
     }
 
     pub fn get(&self, node: NodeId) -> Option<&Death> {
-        self.entries.get(&node).map(|entry| &entry.death)
+        self.find(node).ok().map(|place| &self.deaths[place])
     }
 
     /// All dead nodes, ascending.
     pub fn list(&self) -> Vec<NodeId> {
-        self.entries.keys().copied().collect()
+        self.deaths.iter().map(|death| death.node).collect()
     }
 
-    /// Remembers that this member announces the death of `node` in its broadcast `seq`, whose list is the
-    /// present one.
-    pub fn set_announced(&mut self, node: NodeId, seq: u64) {
-        let known = self.history.len();
-        if let Some(entry) = self.entries.get_mut(&node) {
-            entry.announced = Some((seq, known));
+    /// Those of a list of dead nodes that left in order.
+    pub fn left_of(&self, list: &[NodeId]) -> Vec<NodeId> {
+        let has_left = |node: &NodeId| self.get(*node).is_some_and(|death| death.reason == NodeReason::Left);
+        list.iter().copied().filter(has_left).collect()
+    }
+
+    /// Remembers that this member announces the death of `node` to `universe` nodes in its broadcast `seq`, whose list
+    /// is the present one.
+    pub fn set_announced(&mut self, node: NodeId, seq: u64, universe: u32) {
+        if self.contains(node) {
+            self.announced.insert(node, Announced { seq, universe, known: self.history.len() });
         }
     }
 
-    /// The number and the list of this member's broadcast of that death, if there was one. The list is the
-    /// beginning of the history: nothing has to be stored per broadcast.
-    pub fn announcement(&self, node: NodeId) -> Option<(u64, Vec<NodeId>)> {
-        let (seq, known) = self.entries.get(&node)?.announced?;
+    /// The number, the number of nodes and the list of this member's broadcast of that death, if there was one.
+    pub fn announcement(&self, node: NodeId) -> Option<(u64, u32, Vec<NodeId>)> {
+        let &Announced { seq, universe, known } = self.announced.get(&node)?;
         let mut list = self.history[..known].to_vec();
         list.sort_unstable();
-        Some((seq, list))
+        Some((seq, universe, list))
     }
 
     /// Whether to tell `node` now that it is dead, at most once in `interval`.
     pub fn may_tell(&mut self, node: NodeId, now: Time, interval: Time) -> bool {
-        let Some(entry) = self.entries.get_mut(&node) else {
-            return false;
-        };
-        let due = entry.told.is_none_or(|told| now >= told.saturating_add(interval));
+        let told = self.told.get(&node);
+        let due = self.contains(node) && told.is_none_or(|told| now >= told.saturating_add(interval));
         if due {
-            entry.told = Some(now);
+            self.told.insert(node, now);
         }
         due
     }
@@ -111,10 +125,10 @@ mod tests {
         let mut dead = Dead::default();
         assert!(dead.insert(death(9)));
         assert!(dead.insert(death(4)));
-        dead.set_announced(4, 17);
+        dead.set_announced(4, 17, 12);
         assert!(dead.insert(death(1)));
         assert!(!dead.insert(death(4)));
-        assert_eq!(dead.announcement(4), Some((17, vec![4, 9])));
+        assert_eq!(dead.announcement(4), Some((17, 12, vec![4, 9])));
         assert_eq!(dead.announcement(9), None);
         assert_eq!(dead.list(), [1, 4, 9]);
     }

@@ -1,46 +1,63 @@
-//! Who forwards a broadcast to whom.
+//! Who passes a broadcast on to whom.
 //!
-//! The participants are all nodes but those in the notice's list of dead. They are labelled 0 to n-1 in ring
-//! order from the source. With k = floor(log2 n) the paper (section 2.2) broadcasts twice over a hypercube of
-//! 2^k labels: once over the labels j and once over the labels (n - j) mod n, for 0 <= j < 2^k. The links of
-//! the two together are those of a circulant graph with the jumps +-2^j, 0 <= j < k, and that is what this
-//! module builds: on the first reception every participant, whatever its label, forwards along all its jumps
-//! but back to the node the copy came from and to the source. Labels from 2^k on need no special treatment,
-//! for the second hypercube contains them, counted from behind.
+//! The participants are the nodes of the notice's universe but those in its list of dead. They are labelled 0 to n-1
+//! in ring order from the source; k = floor(log2 n). A [`Route`] is a function of n and the label, so that
+//! neither a table nor any state beyond the notice is needed, and all participants compute the same.
 //!
-//! - **Messages:** at most 2k copies per participant, each answered by one acknowledgement.
-//! - **Depth:** every label is a sum of at most floor((k + 3) / 2) jumps of either direction.
-//! - **Resilience:** the paper promises that k-1 participants may crash during the broadcast. The circulant
-//!   graph does better: it stays connected without any 2k-2 of its nodes, which the tests check up to n = 16.
+//! | [`Strategy`](crate::Strategy) | messages per participant | hops | reaches everybody though ... crash |
+//! |---|---|---|---|
+//! | [`Circulant`](circulant) | up to 2k, or 4k with acknowledgements | at most (k + 3) / 2 | 2k - 2 |
+//! | [`Tree`](tree) | 3, with or without loss | at most k | 2k - 2, then with up to 2k more messages each |
+//!
+//! "Everybody" are the participants that stay alive, provided that one of them ever received a copy: a source that
+//! crashes before its first copy has arrived has said nothing. A crash may strike at any time, also between two
+//! copies. The paper asks for k - 1; for n <= 3, where 2k - 2 is 0, nothing needs to be forwarded.
 
-use crate::NodeId;
-use crate::ring::Survivors;
+pub mod circulant;
+pub mod tree;
 
-/// The nodes that `of` forwards a broadcast of `source` to, the farthest jumps first, because they have the
-/// longest way to go on from there.
+use crate::ring::{Participants, RingOrder};
+use crate::{NodeId, Notice, Route};
+
+/// The nodes that `of` passes a broadcast of `source` on to along the circulant graph of a ring in the order of the
+/// ids, the farthest jumps first, because they have the longest way to go on from there.
 ///
 /// `dead` is the strictly ascending list in the notice, below `universe`. The result is empty if `source` or
-/// `of` is no participant. Takes O(log n log |dead|) time and at most 64 entries.
+/// `of` is no participant. Takes O(log n log |dead|) time and at most 62 entries.
 pub fn neighbours(universe: u32, dead: &[NodeId], source: NodeId, of: NodeId) -> Vec<NodeId> {
-    let survivors = Survivors::new(universe, dead);
-    let count = u64::from(survivors.count());
-    // The labels are the survivors' numbers turned by that of the source; a jump is the same in both, so only
-    // the number of `of` matters. The source merely has to be one of the participants.
-    let (Some(_), Some(index)) = (survivors.index(source), survivors.index(of)) else {
-        return Vec::new();
+    let order = RingOrder::default();
+    let participants = Participants::new(&order, universe, dead, source);
+    participants.map_or(vec![], |participants| along(&participants, Route::Circulant, of))
+}
+
+/// The nodes that `of` passes a copy of this notice on to, if all of them are alive. Empty if `of` takes no part.
+pub fn targets(order: &RingOrder, notice: &Notice, of: NodeId) -> Vec<NodeId> {
+    let participants = Participants::new(order, notice.universe, &notice.dead, notice.source);
+    participants.map_or(vec![], |participants| along(&participants, notice.route, of))
+}
+
+fn along(participants: &Participants, route: Route, of: NodeId) -> Vec<NodeId> {
+    let (Some(label), count) = (participants.label(of), participants.count()) else {
+        return vec![];
     };
-    let mut found = Vec::new();
-    for exponent in (0..count.ilog2()).rev() {
-        let jump = 1 << exponent;
-        for target in [u64::from(index) + jump, u64::from(index) + count - jump] {
-            let node = survivors.node((target % count) as u32);
-            // Jumps of both directions meet where two powers of two add up to n.
-            if !found.contains(&node) {
-                found.push(node);
-            }
+    match route {
+        Route::Circulant | Route::Rescue => {
+            let mut found = Vec::with_capacity(2 * count.ilog2() as usize);
+            found.extend(circulant::neighbours(count, label).map(|label| participants.node(label)));
+            found
         }
+        Route::Tree => tree::children(count, label).map(|label| participants.node(label)).collect(),
     }
-    found
+}
+
+/// The nodes above `of` in the tree of this notice, its parent first.
+pub(crate) fn ancestors(order: &RingOrder, notice: &Notice, of: NodeId) -> Vec<NodeId> {
+    let Some(participants) = Participants::new(order, notice.universe, &notice.dead, notice.source) else {
+        return vec![];
+    };
+    let parent = |&label: &u32| tree::parent(label);
+    let labels = std::iter::successors(participants.label(of).and_then(tree::parent), parent);
+    labels.map(|label| participants.node(label)).collect()
 }
 
 #[cfg(test)]

@@ -46,7 +46,8 @@
 //! | [`Message`], [`Subject`] | what members say to each other |
 //! | [`Action`], [`Fact`] | what a member asks of its caller |
 //! | [`Member`] | the machine |
-//! | [`graph`] | who forwards a broadcast to whom |
+//! | [`graph`] | who passes a broadcast on to whom |
+//! | [`RingOrder`], [`topology`] | who follows whom on the ring, and how to keep a rack apart |
 //! | [`wire`] | bytes: framing, authentication, replay protection |
 
 #![forbid(unsafe_code)]
@@ -60,13 +61,15 @@ pub mod graph;
 mod member;
 mod message;
 mod ring;
+pub mod topology;
 pub mod wire;
 
 pub use action::{Action, Fact, StopReason};
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, Strategy};
 pub use dead::Death;
 pub use member::Member;
-pub use message::{EndReason, Message, NodeReason, Notice, RankReason, Subject};
+pub use message::{EndReason, Message, NodeReason, Notice, RankReason, Route, Subject};
+pub use ring::RingOrder;
 
 /// A point in time: how long after an arbitrary origin, on a clock that never goes back.
 ///

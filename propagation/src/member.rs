@@ -9,20 +9,25 @@
 //! | `arbitration` | how deaths are declared and suspicions answered |
 //! | `trial` | how the arbiter gives a suspect the chance to answer |
 //! | `announcement` | broadcasts: starting, forwarding, believing them (T5 of the paper) |
+//! | `tree` | broadcasts that take the tree instead of the paper's graph |
+//! | `growth` | nodes that join, and nodes that leave in order |
 
 mod announcement;
 mod arbitration;
+mod growth;
 mod inquiry;
 mod links;
+mod tree;
 mod trial;
 
 use std::collections::BTreeSet;
 
-use crate::broadcast::Broadcasts;
+use crate::broadcast::{BroadcastId, Broadcasts};
 use crate::dead::Dead;
 use crate::{Action, Config, Death, Message, NodeId, NodeReason, StopReason, Time};
 use inquiry::Inquiries;
 use links::Links;
+use tree::Trees;
 use trial::Trials;
 
 /// One node's part in the protocol.
@@ -30,7 +35,7 @@ use trial::Trials;
 /// The caller hands in messages ([`handle`](Self::handle)), the time when
 /// [`next_deadline`](Self::next_deadline) has come ([`tick`](Self::tick)) and what it observes itself
 /// ([`announce_rank`](Self::announce_rank), [`resign`](Self::resign), [`declare`](Self::declare),
-/// [`end`](Self::end), [`ready`](Self::ready)). Each appends to `out` what the caller has to do. The time may
+/// [`end`](Self::end), [`ready`](Self::ready), [`grow`](Self::grow), [`leave`](Self::leave)). Each appends to `out` what the caller has to do. The time may
 /// not go back from call to call, and the deadline may have changed after each of them.
 ///
 /// After [`Action::Stop`] the member does nothing more, with one exception: when the job ended, it still
@@ -38,7 +43,7 @@ use trial::Trials;
 ///
 /// Memory is O(log n + dead nodes and ranks + nodes that ever broadcast + unacknowledged copies), at the
 /// arbiter also O(nodes that are ready, or suspected, or were spared a short while ago).
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     config: Config,
     dead: Dead,
@@ -48,6 +53,9 @@ pub struct Member {
     /// At the arbiter: who is suspected, and who was spared.
     trials: Trials,
     broadcasts: Broadcasts,
+    trees: Trees,
+    /// Whether this member announced nodes that joined.
+    is_sponsor: bool,
     /// The number of the next broadcast that starts here.
     next_seq: u64,
     /// At the arbiter: the nodes that said so.
@@ -84,10 +92,24 @@ impl Member {
             inquiries: Inquiries::default(),
             trials: Trials::default(),
             broadcasts: Broadcasts::default(),
+            trees: Trees::default(),
+            is_sponsor: false,
             next_seq: 0,
             ready: BTreeSet::new(),
             stopped: None,
         }
+    }
+
+    /// A member that takes part in broadcasts only, as if its neighbours on the ring stayed alive and were known to.
+    /// For simulations, where most do; it sends no heartbeat and suspects nobody.
+    ///
+    /// # Panics
+    ///
+    /// If the settings are not [valid](Config::validate).
+    pub fn without_ring(config: Config, now: Time) -> Member {
+        let mut member = Member::new(config, [], now);
+        member.links = Links::none();
+        member
     }
 
     /// Takes in a message that node `from` sent.
@@ -95,7 +117,12 @@ impl Member {
     /// Messages of unknown nodes are ignored; a dead node is told that it is dead, and nothing it says is
     /// believed: what it announced before it died comes from the living who heard it, too.
     pub fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Vec<Action>) {
-        if from == self.config.me || from >= self.config.universe {
+        let universe = match &message {
+            // It may be the one by which this member learns of its sender.
+            Message::Notice(notice) => notice.universe.max(self.config.universe),
+            _ => self.config.universe,
+        };
+        if from == self.config.me || from >= universe {
             return;
         }
         if self.is_stopped() {
@@ -117,11 +144,18 @@ impl Member {
                 self.on_ack(from, source, incarnation, seq);
             }
             Message::Probe => out.push(Action::Send { to: from, message: Message::ProbeReply }),
-            Message::Verdict => self.stop(StopReason::DeclaredDead, out),
+            Message::Verdict => self.stop_as_dead(out),
             Message::Ready => self.on_ready(from, out),
             Message::ReadyAck => self.inquiries.readiness_heard(),
             Message::ProbeReply => self.on_sign_of_life(now, from, out),
             Message::Spared { node } => self.on_spared(now, from, node, out),
+            Message::Complete { source, incarnation, seq } => {
+                self.on_complete(now, from, BroadcastId { source, incarnation, seq }, out);
+            }
+            Message::Done { source, incarnation, seq } => {
+                self.on_done(BroadcastId { source, incarnation, seq }, out);
+            }
+            Message::Leave => self.on_leave(now, from, out),
             // Not for a member.
             Message::Hello { .. } | Message::Roster { .. } | Message::Transport { .. } => {}
         }
@@ -152,8 +186,9 @@ impl Member {
             self.tick_links(now, out);
             self.tick_inquiries(now, out);
             self.tick_trials(now, out);
+            self.tick_trees(now, out);
         }
-        self.broadcasts.tick(now, self.config.resend, out);
+        self.broadcasts.tick(now, self.config.resend_after(), out);
     }
 
     /// When to call [`tick`](Self::tick) next; [`Time::MAX`] for never.
@@ -162,7 +197,8 @@ impl Member {
         if self.is_stopped() {
             return broadcasts;
         }
-        broadcasts.min(self.links.deadline()).min(self.inquiries.deadline()).min(self.trials.deadline())
+        let questions = self.inquiries.deadline().min(self.trials.deadline());
+        broadcasts.min(self.trees.deadline()).min(self.links.deadline()).min(questions)
     }
 
     /// The node whose heartbeats this one watches; `None` if it is alone.
@@ -200,7 +236,7 @@ impl Member {
         self.is_stopped() && self.broadcasts.is_idle()
     }
 
-    /// The settings it was made with.
+    /// The settings it was made with, and the number of nodes as it grows.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -220,10 +256,17 @@ impl Member {
         !self.is_stopped()
     }
 
+    /// The others hold this node dead; perhaps because it asked for that.
+    fn stop_as_dead(&mut self, out: &mut Vec<Action>) {
+        let reason = if self.inquiries.leaves() { StopReason::Left } else { StopReason::DeclaredDead };
+        self.stop(reason, out);
+    }
+
     fn stop(&mut self, reason: StopReason, out: &mut Vec<Action>) {
         if !matches!(reason, StopReason::Ended(_)) {
             self.broadcasts.clear();
         }
+        self.trees.clear();
         self.stopped = Some(reason);
         out.push(Action::Stop(reason));
     }

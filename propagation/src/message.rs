@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use crate::NodeId;
 /// One message from one node to another.
 ///
 /// The order of the variants is part of the [wire format](crate::wire): new ones go to the end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// I am alive (T1 of the paper). `count` grows by one with every heartbeat of the sender.
     Heartbeat {
@@ -28,8 +29,8 @@ pub enum Message {
         /// The node under suspicion.
         node: NodeId,
     },
-    /// A copy of a broadcast.
-    Notice(Notice),
+    /// A copy of a broadcast. Shared, because a member sends the same one to all its neighbours.
+    Notice(Arc<Notice>),
     /// The copy of this broadcast arrived.
     Ack {
         /// See [`Notice::source`].
@@ -72,6 +73,27 @@ pub enum Message {
         /// The suspect.
         node: NodeId,
     },
+    /// To whom the copy of a [`Route::Tree`] came from: everybody below this node in the tree has this broadcast.
+    Complete {
+        /// See [`Notice::source`].
+        source: NodeId,
+        /// See [`Notice::incarnation`].
+        incarnation: u32,
+        /// See [`Notice::seq`].
+        seq: u64,
+    },
+    /// Down the tree again: everybody has this broadcast.
+    Done {
+        /// See [`Notice::source`].
+        source: NodeId,
+        /// See [`Notice::incarnation`].
+        incarnation: u32,
+        /// See [`Notice::seq`].
+        seq: u64,
+    },
+    /// To the arbiter, or to the observer without one: this node leaves the job in order. Answered by a
+    /// [`Message::Verdict`].
+    Leave,
     /// From one node's transport to another's: how heartbeats can reach it otherwise than as messages. Shares the wire
     /// format only; [`Member`](crate::Member) ignores it and hears of such heartbeats by
     /// [`Member::saw`](crate::Member::saw).
@@ -83,8 +105,8 @@ pub enum Message {
 
 /// A broadcast: one subject on its way to every survivor.
 ///
-/// `source`, `incarnation` and `seq` together name the broadcast; every copy of it is equal to every other.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// `source`, `incarnation` and `seq` together name the broadcast; its copies differ in nothing but the `route`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Notice {
     /// The node that announces the subject: label 0 of the broadcast graph.
     pub source: NodeId,
@@ -103,10 +125,32 @@ pub struct Notice {
     /// else two of them could compute different graphs and leave somebody out (section 2.2 of the paper).
     #[serde(with = "gaps")]
     pub dead: Vec<NodeId>,
+    /// Those of `dead` that [left in order](NodeReason::Left), ascending.
+    #[serde(with = "gaps")]
+    pub left: Vec<NodeId>,
+    /// The number of nodes that had ever belonged to the job when the source began the broadcast. Together with
+    /// `dead` it says who takes part.
+    pub universe: u32,
+    /// How this copy is to be passed on.
+    pub route: Route,
+}
+
+/// How a copy of a broadcast is passed on; see [`graph`](crate::graph) for what each costs and guarantees.
+///
+/// It travels with the copy, so that all participants compute the same whatever their own
+/// [`Strategy`](crate::Strategy) is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Route {
+    /// Along all links of the circulant graph.
+    Circulant,
+    /// To the children in the binomial tree, which report when everybody below them has it.
+    Tree,
+    /// Along the circulant graph, because somebody did not hear in time that the tree is complete.
+    Rescue,
 }
 
 /// What a broadcast announces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Subject {
     /// A node is dead.
     Node {
@@ -131,10 +175,13 @@ pub enum Subject {
     },
     /// The source has no contact with the arbiter: check your own. Never delivered.
     Doubt,
+    /// Nodes have joined: the job has as many nodes as [`Notice::universe`] says. Delivered at the members that did
+    /// not know.
+    Grown,
 }
 
 /// Why a node is held dead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NodeReason {
     /// Its observer heard nothing from it for a whole timeout.
     Silent,
@@ -142,6 +189,8 @@ pub enum NodeReason {
     Resigned,
     /// The runtime saw its connection to the node break.
     ConnectionLost,
+    /// It left the job in order: no failure, but like a dead node it takes no further part.
+    Left,
 }
 
 impl fmt::Display for NodeReason {
@@ -150,12 +199,13 @@ impl fmt::Display for NodeReason {
             NodeReason::Silent => "no heartbeat arrived within the timeout",
             NodeReason::Resigned => "the node resigned after losing its runtime daemon",
             NodeReason::ConnectionLost => "the runtime lost its connection to the node",
+            NodeReason::Left => "the node left the job in order",
         })
     }
 }
 
 /// What became of a dead rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RankReason {
     /// Its process exited without finishing MPI.
     Exited {
@@ -187,7 +237,7 @@ impl fmt::Display for RankReason {
 }
 
 /// Why the job is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EndReason {
     /// It finished.
     Finished,
@@ -249,7 +299,8 @@ mod tests {
 
     fn notice(dead: Vec<NodeId>) -> Notice {
         let subject = Subject::Doubt;
-        Notice { source: 1, incarnation: 0, seq: 0, subject, suspector: None, dead }
+        let (left, route) = (vec![], Route::Tree);
+        Notice { source: 1, incarnation: 0, seq: 0, subject, suspector: None, dead, left, universe: 9, route }
     }
 
     #[test]

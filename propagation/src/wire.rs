@@ -5,8 +5,8 @@
 //! | offset | bytes | field | meaning |
 //! |---:|---:|---|---|
 //! | 0 | 2 | magic | `RW` (0x52 0x57) |
-//! | 2 | 1 | version | 1 |
-//! | 3 | 1 | flags | 0; any other value is malformed in version 1 |
+//! | 2 | 1 | version | 2 |
+//! | 3 | 1 | flags | 0; any other value is malformed in version 2 |
 //! | 4 | 8 | job | the job the message belongs to |
 //! | 12 | 4 | from | the sender's node id |
 //! | 16 | 4 | incarnation | which life of the sender, grows with every restart |
@@ -17,10 +17,39 @@
 //! An envelope has at most [`MAX_LEN`] bytes. That leaves room for a [`Notice`](crate::Notice) with more than
 //! 50,000 dead nodes, because their list is sent as gaps.
 //!
-//! In the body the variant of an enum is its position as a varint: [`Message`]: 0 `Heartbeat`, 1 `NewObserver`,
-//! 2 `Suspect`, 3 `Notice`, 4 `Ack`, 5 `Probe`, 6 `ProbeReply`, 7 `Verdict`, 8 `Ready`, 9 `ReadyAck`, 10 `Hello`,
-//! 11 `Roster`, 12 `Spared`, 13 `Transport`. Fields follow in the order of their declaration. The list of dead nodes is its length,
-//! the first node, and for each further one the number of nodes skipped since the one before.
+//! # The body
+//!
+//! Integers of the body are varints: seven bits a byte, the lowest first, the top bit set in all bytes but the last;
+//! signed ones are zigzag-encoded before. One byte integers and the variants below come as they are. An
+//! option is 0, or 1 and the value; a list is its length and its entries.
+//!
+//! The variant of an enum is its position; fields follow in the order of their declaration. [`Message`]:
+//! 0 `Heartbeat`, 1 `NewObserver`, 2 `Suspect`, 3 `Notice`, 4 `Ack`, 5 `Probe`, 6 `ProbeReply`, 7 `Verdict`, 8 `Ready`,
+//! 9 `ReadyAck`, 10 `Hello`, 11 `Roster`, 12 `Spared`, 13 `Complete`, 14 `Done`, 15 `Leave`, 16 `Transport`.
+//!
+//! A [`Notice`](crate::Notice), which follows the byte 3:
+//!
+//! | field | bytes | meaning |
+//! |---|---|---|
+//! | source | 1 to 5 | who began the broadcast |
+//! | incarnation | 1 to 5 | which life of it |
+//! | seq | 1 to 10 | the number of the broadcast in that life |
+//! | subject | 1 to 17 | [`Subject`](crate::Subject): 0 `Node`, node, reason; 1 `Rank`, rank, node, reason; 2 `End`, reason; 3 `Doubt`; 4 `Grown` |
+//! | suspector | 1 to 6 | option of a node |
+//! | dead | 1 or more | list of nodes: the first node, then for each further one the number of nodes skipped since the one before |
+//! | left | 1 or more | those of them that left in order, written in the same way |
+//! | universe | 1 to 5 | the number of nodes, which joined or were there from the start |
+//! | route | 1 | [`Route`](crate::Route): 0 `Circulant`, 1 `Tree`, 2 `Rescue` |
+//!
+//! Reasons: [`NodeReason`](crate::NodeReason) 0 `Silent`, 1 `Resigned`, 2 `ConnectionLost`, 3 `Left`;
+//! [`RankReason`](crate::RankReason) 0 `Exited` and the status, 1 `Signaled` and the signal, 2 `Stopped`, 3 `Reported`;
+//! [`EndReason`](crate::EndReason) 0 `Finished`, 1 `LauncherLost`, 2 `InitFailure`, 3 `FencingOff`, 4 `NoSurvivor`.
+//!
+//! # Versions
+//!
+//! All daemons of a job speak the same version, for they come from one installation; another one is
+//! [refused](Rejected::Version), not guessed at. New variants go to the end and keep the version. A field that comes,
+//! goes or changes makes a new one: 2 added `left`, `universe` and `route` to a notice.
 //!
 //! # What the envelope protects against
 //!
@@ -42,7 +71,7 @@ use window::Window;
 pub const MAX_LEN: usize = 60_000;
 
 const MAGIC: [u8; 2] = *b"RW";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const FLAGS: u8 = 0;
 const HEADER_LEN: usize = 28;
 const MAC_LEN: usize = 16;

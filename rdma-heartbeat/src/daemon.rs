@@ -98,6 +98,8 @@ pub struct Daemon {
     roster: Vec<SocketAddr>,
     /// Deaths of ranks that wait for the ring.
     waiting: Vec<(u32, RankReason)>,
+    /// Ranks of this node that the runtime has lost but whose processes live, and when they are ended.
+    hung_up: Vec<(u32, Time)>,
     /// The plugin said that the job is over.
     finished: bool,
     ready_told: bool,
@@ -175,6 +177,7 @@ impl Daemon {
             segment,
             roster: Vec::new(),
             waiting: Vec::new(),
+            hung_up: Vec::new(),
             finished: false,
             ready_told: false,
             resigned: false,
@@ -254,6 +257,7 @@ impl Daemon {
             self.saw(sighting, now);
         }
         self.sightings = sightings;
+        self.end_hanging(now);
         if let Some(loss) = self.runtime.look(now, self.startup.me == 0 || self.watch.has_living(&self.segment)) {
             self.runtime_lost(loss, now);
         }
@@ -329,8 +333,9 @@ impl Daemon {
             .map_or(Time::MAX, |ending| ending.exit_by.min(ending.kill_runtime_at.unwrap_or(Time::MAX)));
         let hurry = self.control.has_backlog() || self.status.as_ref().is_some_and(Server::is_busy);
         let unfinished = if hurry { now + Duration::from_millis(1) } else { Time::MAX };
+        let hanging = self.hung_up.iter().map(|(_, until)| *until).min().unwrap_or(Time::MAX);
         let judgement = if self.judges() { self.job.deadline() } else { Time::MAX };
-        [self.link_deadline(), ending, unfinished, judgement, self.watch.deadline(), self.runtime.deadline()]
+        [self.link_deadline(), ending, unfinished, hanging, judgement, self.watch.deadline(), self.runtime.deadline()]
             .into_iter()
             .fold(now + self.startup.launch.parameters.period, Time::min)
             // Whatever a module asks for: never a loop that keeps the processor from everybody else.

@@ -117,6 +117,7 @@ impl Job {
                 }
                 Some(News { ranks: vec![rank], node: None, why })
             }
+            Subject::Node { reason: NodeReason::Left, .. } => None,
             Subject::Node { node, reason } => {
                 let ranks = self.bury_node(node, now, Some(*fact))?;
                 if !ranks.is_empty() && !self.fence {
@@ -124,7 +125,7 @@ impl Job {
                 }
                 Some(News { ranks, node: Some(node), why: sentence_about_node(node, reason, fact.suspector) })
             }
-            Subject::End { .. } | Subject::Doubt => None,
+            Subject::End { .. } | Subject::Doubt | Subject::Grown => None,
         }
     }
 

@@ -106,10 +106,10 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
         Err(_) => duration("timeout", timeout, timeout_range)?,
     };
     let stop_timeout = match stop_timeout.trim() {
-        "off" | "0" => None,
+        text if text.eq_ignore_ascii_case("off") => None,
         text => Some(duration("stop_timeout", text, (Duration::from_millis(10), Duration::from_secs(3600)))?),
     };
-    choice("log_level", log_level, &["error", "warn", "info", "debug", "trace"])?;
+    let log_level = choice("log_level", log_level, &["error", "warn", "info", "debug", "trace"])?;
     Ok(Settings {
         enable: boolean("enable", enable)?,
         daemon: daemon.trim().to_owned(),
@@ -126,7 +126,7 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
                 .collect(),
             transport: carrier(transport)?,
             ports: port_range(ports)?,
-            log_level: log_level.trim().to_owned(),
+            log_level: log_level.to_owned(),
             log: log.trim().to_owned(),
         },
     })
@@ -165,11 +165,12 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         "s" => 1.0,
         "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
+        "y" => 365.25 * 86_400.0,
         _ => return None,
     };
-    Duration::try_from_secs_f64(number * unit)
-        .ok()
-        .map(|exact| Duration::from_micros((exact.as_nanos() as u64 + 500) / 1000))
+    let exact = Duration::try_from_secs_f64(number * unit).ok()?;
+    u64::try_from((exact.as_nanos() + 500) / 1000).ok().map(Duration::from_micros)
 }
 
 /// Writes a time the way [`parse_duration`] reads it.
@@ -192,11 +193,10 @@ fn boolean(name: &'static str, text: &str) -> Result<bool, Invalid> {
     }
 }
 
-fn choice(name: &'static str, text: &str, allowed: &[&str]) -> Result<(), Invalid> {
-    if allowed.contains(&text.trim()) {
-        return Ok(());
-    }
-    Err(Invalid { name, value: text.to_owned(), expected: format!("it must be one of {}", allowed.join(", ")) })
+fn choice(name: &'static str, text: &str, allowed: &[&'static str]) -> Result<&'static str, Invalid> {
+    let expected = || format!("it must be one of {}", allowed.join(", "));
+    let found = allowed.iter().find(|word| text.trim().eq_ignore_ascii_case(word));
+    found.copied().ok_or_else(|| Invalid { name, value: text.to_owned(), expected: expected() })
 }
 
 fn carrier(text: &str) -> Result<Carrier, Invalid> {
@@ -277,7 +277,8 @@ mod tests {
         assert_eq!(parse_duration("0.5s"), Some(Duration::from_millis(500)));
         assert_eq!(parse_duration("250us"), Some(Duration::from_micros(250)));
         assert_eq!(parse_duration(" 2 min"), Some(Duration::from_secs(120)));
-        for bad in ["", "10", "ms", "-1s", "1e400s", "10 parsecs", "NaNs"] {
+        assert_eq!(parse_duration("1y"), parse_duration("365.25 d"));
+        for bad in ["", "10", "ms", "-1s", "1e400s", "1e17s", "10 parsecs", "NaNs"] {
             assert_eq!(parse_duration(bad), None, "{bad}");
         }
     }
@@ -300,5 +301,13 @@ mod tests {
         assert!(told(&[("log_level", "loud")]).contains("error, warn"));
         assert!(told(&[("transport", "tcp")]).contains("auto, udp, verbs"));
         assert!(told(&[("stop_timeout", "2h")]).contains("10ms to 60min"));
+        assert!(told(&[("stop_timeout", "0")]).contains("a time with its unit"));
+    }
+
+    #[test]
+    fn words_may_be_written_in_any_case() {
+        let settings =
+            with(&[("stop_timeout", "Off"), ("log_level", " WARN "), ("fence", "FALSE")]).unwrap().parameters;
+        assert_eq!((settings.stop_timeout, &settings.log_level[..], settings.fence), (None, "warn", false));
     }
 }

@@ -268,6 +268,12 @@ impl Watch {
         segment.slot_of(rank).is_some_and(|slot| segment.occupant(slot).1 >= Phase::Initialising)
     }
 
+    /// Whether the end of a rank's process will be seen here.
+    #[must_use]
+    pub fn is_watched(&self, rank: u32, segment: &Segment) -> bool {
+        segment.slot_of(rank).is_some_and(|slot| self.descriptor(slot).is_some())
+    }
+
     /// Whether a rank of this node has entered `MPI_Init`.
     #[must_use]
     pub fn has_registered(&self, segment: &Segment) -> bool {

@@ -118,6 +118,24 @@ fn what_the_runtime_reports_of_ranks_that_do_not_register_is_announced_once() {
 }
 
 #[test]
+fn a_rank_that_has_left_the_runtime_and_lives_on_is_ended() {
+    let mut cluster = Cluster::running(launch(&[1, 2]));
+    cluster.nodes[1].tell(&ToDaemon::RankLost { rank: 2, reason: RankReason::Reported });
+    let why = cluster.expect_ranks_dead(&[0, 1], &[2]);
+    assert_eq!(why, "rank 2 (node 1) is dead: the process was reported as failed");
+    assert!(was_killed(cluster.rank_end(2)));
+}
+
+#[test]
+fn how_a_rank_ends_that_has_just_left_the_runtime_is_seen() {
+    let mut cluster = Cluster::running(launch(&[1, 2]));
+    cluster.nodes[1].tell(&ToDaemon::RankLost { rank: 2, reason: RankReason::Reported });
+    cluster.signal_rank(2, Signal::SIGTERM);
+    let why = cluster.expect_ranks_dead(&[0, 1], &[2]);
+    assert_eq!(why, "rank 2 (node 1) is dead: the process was killed by signal 15");
+}
+
+#[test]
 fn a_rank_that_registers_is_left_to_its_own_node() {
     let mut cluster = Cluster::running(launch(&[1, 2]));
     // It has finalised, which prterun cannot know.

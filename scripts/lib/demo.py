@@ -18,7 +18,9 @@ HOSTS = ["h1", "h2", "h3", "h4"]
 RANKS = 8
 HEAT = ["--iterations", "400", "--pace", "5000"]
 STRIKE_AT = 100  # iteration at which the fault is injected
-LIMIT = {False: 40, True: 20}  # seconds a run may take, by `stock`
+PLAIN_LIMIT = 180  # seconds that the run without a fault may take
+# A run with a fault may take so many times as long as that one, and at least so many seconds, by `stock`.
+LIMIT = {False: (10, 40), True: (5, 20)}
 ERROR_LIMIT = 10_000  # milliseconds to the last survivor's error
 WORK = "/tmp/rw-demo"
 LOGS = "/tmp/rw-log"
@@ -242,8 +244,9 @@ def listed(ranks):
 class Run:
     """One run of the solver, with a fault or without; everything measured."""
 
-    def __init__(self, name, stock):
-        self.name, self.stock = name, stock
+    def __init__(self, name, stock, limit=PLAIN_LIMIT):
+        self.name, self.stock, self.limit = name, stock, limit
+        self.took = None  # seconds
         self.what, self.victims, self.struck = "nothing", [], None
         self.status = None  # mpirun's, None: it had to be killed
         self.ended = None  # ns
@@ -261,7 +264,7 @@ class Run:
         with open(f"{self.folder}/output", "wb") as output:
             job = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=subprocess.STDOUT, env=self.environment())
-            while job.poll() is None and time.monotonic() - began < LIMIT[self.stock]:
+            while job.poll() is None and time.monotonic() - began < self.limit:
                 if self.name in FAULTS and self.struck is None:
                     self.maybe_strike()
                 self.watch_victims()
@@ -271,6 +274,7 @@ class Run:
                 self.hang = self.dump()
             else:
                 self.ended = time.time_ns()
+                self.took = time.monotonic() - began
                 self.status = job.returncode
         self.remaining = self.wait_for_the_rest()
         note("")
@@ -372,7 +376,7 @@ class Run:
         if self.name in FAULTS and self.struck is None:
             wrong.append("the fault was never injected")
         if self.status is None:
-            wrong.append(f"hangs: stopped after {LIMIT[self.stock]} s")
+            wrong.append(f"hangs: stopped after {self.limit:.0f} s")
         elif not self.finalized:
             wrong.append(f"the whole job is lost, mpirun's status is {self.status}")
         elif self.status != 0:
@@ -540,9 +544,11 @@ def main():
     reference = plain.result
     print(f"without a fault: result {reference}, all {RANKS} ranks finalized, mpirun: status {plain.status}")
 
+    times, least = LIMIT[options.stock]
+    limit = max(times * plain.took, least)
     runs = []
     for name in options.fault or FAULTS:
-        runs.append(Run(name, options.stock).go())
+        runs.append(Run(name, options.stock, limit).go())
         timeline(runs[-1], reference)
     print("\nx injected  d declared  e first error  E last error  R repaired  X mpirun's exit")
     summary(runs, reference)

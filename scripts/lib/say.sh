@@ -14,7 +14,8 @@ give_up() {
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # stage TEXT LOG COMMAND...: runs COMMAND with its output appended to LOG and
-# shows one line with the elapsed seconds; on a terminal the line moves.
+# shows one line with the elapsed seconds; on a terminal the line moves, else
+# one comes every ten seconds.
 # Returns COMMAND's status: the caller knows the sentence for a failure.
 # COMMAND runs in a subshell; to die with the script even if that is killed by
 # SIGKILL it should be, or exec, 'setpriv --pdeathsig KILL ...'.
@@ -25,9 +26,15 @@ stage() {
     pid=$!
     # shellcheck disable=SC2064
     trap "kill -KILL $pid 2>/dev/null; wait $pid 2>/dev/null || true; exit 130" HUP INT TERM
-    while [[ -t 2 ]] && kill -0 "$pid" 2>/dev/null; do
-        printf '\r  %-58s %4d s ' "$text" $((SECONDS - began)) >&2
-        sleep 0.5
+    local shown=$began
+    while kill -0 "$pid" 2>/dev/null; do
+        if [[ -t 2 ]]; then
+            printf '\r  %-58s %4d s ' "$text" $((SECONDS - began)) >&2
+        elif ((SECONDS - shown >= 10)); then
+            shown=$SECONDS
+            printf '  %-58s %4d s ...\n' "$text" $((SECONDS - began)) >&2
+        fi
+        sleep 0.2
     done
     wait "$pid" || status=$?
     trap - HUP INT TERM

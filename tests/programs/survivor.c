@@ -117,6 +117,7 @@ static void die(const char *how) {
     else if (!strcmp(how, "exit0")) exit(0);
     else if (!strcmp(how, "exit3")) exit(3);
     else if (!strcmp(how, "quit0")) _exit(0);
+    else if (!strcmp(how, "hangup")) { closefrom(0); for (;;) pause(); }
     else if (!strcmp(how, "sleep")) { sleep_uninterruptibly(); return; }
     else if (!strcmp(how, "stop")) { raise(SIGSTOP); event("woke"); return; }
     fprintf(stderr, "survivor: cannot die by %s\n", how);

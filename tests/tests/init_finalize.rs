@@ -126,6 +126,20 @@ fn link_cut_inside_init() {
     });
 }
 
+/// Heartbeats do not get through, a firewall being in the way, say, and then a cable is cut, too.
+#[test]
+fn link_cut_before_the_nodes_have_found_each_other() {
+    in_lab(|lab| {
+        let job = Job::new().parameter("if_include", "lo").blocked_in("mixed", &[6, 7]).arguments(&["--hold"]);
+        let mut job = job.start(lab);
+        job.wait_until_blocked();
+        let _ = job.cut("h4");
+        // As far as they can tell they are cut off, too.
+        ["h2", "h3"].map(|host| job.loses(host));
+        job.finish().gave_up(&["did not report"]);
+    });
+}
+
 #[test]
 fn prted_killed_inside_init() {
     in_lab(|lab| {

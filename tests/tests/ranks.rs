@@ -96,6 +96,18 @@ fn crashes_with_a_segmentation_fault() {
     in_lab(|lab| dies(lab, "mixed", "segv", &[VICTIM]));
 }
 
+/// Open MPI holds it dead, because its connections are closed; its process would live on.
+#[test]
+fn closes_its_descriptors_and_lives_on() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("mixed", &[VICTIM]).arguments(&["--die", "hangup"]).start(lab);
+        job.wait_until_blocked();
+        let at = job.go();
+        // It is given a second to end by itself.
+        job.finish().recovered(&[VICTIM]).told_within(&[VICTIM], at, std::time::Duration::from_secs(1));
+    });
+}
+
 #[test]
 fn calls_abort() {
     in_lab(|lab| dies(lab, "mixed", "abort", &[VICTIM]));

@@ -1,9 +1,11 @@
 //! Broadcasts: starting them, passing them on, believing them.
 
-use crate::broadcast::BroadcastId;
-use crate::graph::neighbours;
+use std::sync::Arc;
+
+use crate::broadcast::{self, BroadcastId};
 use crate::{
-    Action, Death, EndReason, Fact, Message, NodeId, NodeReason, Notice, RankReason, StopReason, Subject, Time,
+    Action, Death, EndReason, Fact, Message, NodeId, NodeReason, Notice, RankReason, Route, StopReason, Subject, Time,
+    graph,
 };
 
 use super::Member;
@@ -37,63 +39,97 @@ impl Member {
         let Some(&Death { reason, suspector, .. }) = self.dead.get(node) else {
             return;
         };
-        self.dead.set_announced(node, self.next_seq);
+        self.dead.set_announced(node, self.next_seq, self.config.universe);
         let notice = self.new_notice(Subject::Node { node, reason }, suspector);
-        let mut targets = self.neighbours_here(&notice);
+        let mut targets = self.targets(&notice);
         let extra = asker.filter(|asker| *asker != self.config.me && !targets.contains(asker));
-        targets.extend(extra);
-        self.spread(now, notice, targets, out);
+        if notice.route == Route::Tree {
+            broadcast::send(&notice, extra.as_slice(), out);
+            self.plant(now, notice, None, out);
+        } else {
+            targets.extend(extra);
+            self.spread(now, notice, targets, out);
+        }
     }
 
     /// Starts a broadcast of anything but a death, among all nodes not known to be dead.
     pub(super) fn broadcast(&mut self, now: Time, subject: Subject, out: &mut Vec<Action>) -> BroadcastId {
         let notice = self.new_notice(subject, None);
-        let (id, targets) = (notice.id(), self.neighbours_here(&notice));
-        self.spread(now, notice, targets, out);
+        let id = notice.id();
+        if notice.route == Route::Tree {
+            self.plant(now, notice, None, out);
+        } else {
+            let targets = self.targets(&notice);
+            self.spread(now, notice, targets, out);
+        }
         id
     }
 
-    fn new_notice(&mut self, subject: Subject, suspector: Option<NodeId>) -> Notice {
+    fn new_notice(&mut self, subject: Subject, suspector: Option<NodeId>) -> Arc<Notice> {
+        let dead = self.dead.list();
         let notice = Notice {
             source: self.config.me,
             incarnation: self.config.incarnation,
             seq: self.next_seq,
             subject,
             suspector,
-            dead: self.dead.list(),
+            left: self.dead.left_of(&dead),
+            dead,
+            universe: self.config.universe,
+            route: match subject {
+                // Who doubts is cut off from some, and who ends does not stay to hear that all is done.
+                Subject::Doubt | Subject::End { .. } => Route::Circulant,
+                _ => self.config.strategy.into(),
+            },
         };
         self.next_seq += 1;
         self.broadcasts.first_time(notice.id());
-        notice
+        Arc::new(notice)
     }
 
-    fn neighbours_here(&self, notice: &Notice) -> Vec<NodeId> {
-        neighbours(self.config.universe, &notice.dead, notice.source, self.config.me)
+    pub(super) fn targets(&self, notice: &Notice) -> Vec<NodeId> {
+        graph::targets(&self.config.order, notice, self.config.me)
     }
 
-    fn spread(&mut self, now: Time, notice: Notice, targets: Vec<NodeId>, out: &mut Vec<Action>) {
+    pub(super) fn spread(&mut self, now: Time, notice: Arc<Notice>, targets: Vec<NodeId>, out: &mut Vec<Action>) {
+        if self.config.lossless {
+            broadcast::send(&notice, &targets, out);
+            return;
+        }
         let until = now.saturating_add(self.config.timeout.saturating_mul(PATIENCE));
         self.broadcasts.spread(now, self.config.resend, until, notice, targets, out);
     }
 
-    /// T5: acknowledges every copy; passes the first one on and believes it.
+    /// T5: acknowledges every copy (unless none gets lost); passes the first one on and believes it.
     ///
     /// The source may be dead: what it began before has to reach everybody or nobody.
-    pub(super) fn on_notice(&mut self, now: Time, from: NodeId, notice: Notice, out: &mut Vec<Action>) {
-        self.acknowledge(from, &notice, out);
-        if !self.is_credible(&notice) || !self.broadcasts.first_time(notice.id()) {
+    pub(super) fn on_notice(&mut self, now: Time, from: NodeId, notice: Arc<Notice>, out: &mut Vec<Action>) {
+        if notice.route != Route::Tree {
+            self.acknowledge(from, &notice, out);
+        }
+        if !self.is_credible(&notice) {
+            return;
+        }
+        if !self.broadcasts.first_time(notice.id()) {
+            self.on_known(now, from, &notice, out);
             return;
         }
         if notice.dead.binary_search(&self.config.me).is_ok() {
-            self.stop(StopReason::DeclaredDead, out);
+            self.stop_as_dead(out);
             return;
         }
-        self.forward(now, from, notice.clone(), out);
-        self.believe(now, notice, out);
+        self.forward(now, from, Arc::clone(&notice), out);
+        self.believe(now, &notice, out);
+        if !self.is_stopped() {
+            self.repeat_for_newcomers(now, &notice, out);
+        }
     }
 
     /// The copy also shows that its sender needs none.
     fn acknowledge(&mut self, from: NodeId, notice: &Notice, out: &mut Vec<Action>) {
+        if self.config.lossless {
+            return;
+        }
         let BroadcastId { source, incarnation, seq } = notice.id();
         out.push(Action::Send { to: from, message: Message::Ack { source, incarnation, seq } });
         self.broadcasts.acknowledged(notice.id(), from);
@@ -105,54 +141,64 @@ impl Member {
 
     /// Whether a notice could have been made by a member of this job in this mode.
     fn is_credible(&self, notice: &Notice) -> bool {
-        let Notice { source, dead, .. } = notice;
-        let universe = self.config.universe;
+        let Notice { source, dead, left, universe, .. } = notice;
         let lists = |node| dead.binary_search(&node).is_ok();
         let by_arbiter = self.config.arbiter == Some(*source);
-        *source < universe
+        source < universe
             && dead.is_sorted_by(|a, b| a < b)
-            && dead.last().is_none_or(|&last| last < universe)
+            && dead.last().is_none_or(|last| last < universe)
+            && left.is_sorted_by(|a, b| a < b)
+            && left.iter().all(|&node| lists(node))
             && !lists(*source)
             && !self.config.arbiter.is_some_and(lists)
             && match notice.subject {
                 Subject::Node { node, .. } => lists(node) && (by_arbiter || self.config.arbiter.is_none()),
-                Subject::Rank { node, .. } => node < universe,
+                Subject::Rank { node, .. } => node < *universe,
                 Subject::End { .. } => by_arbiter,
+                Subject::Grown => by_arbiter || self.config.arbiter.is_none(),
                 Subject::Doubt => true,
             }
     }
 
     /// The graph is that of the list in the notice. Left out are only nodes that need no copy: the dead, and
     /// those that have it.
-    fn forward(&mut self, now: Time, from: NodeId, notice: Notice, out: &mut Vec<Action>) {
-        let source = notice.source;
-        let mut targets = self.neighbours_here(&notice);
-        targets.retain(|&node| node != from && node != source && !self.dead.contains(node));
+    fn forward(&mut self, now: Time, from: NodeId, notice: Arc<Notice>, out: &mut Vec<Action>) {
+        match notice.route {
+            Route::Tree => return self.plant(now, notice, Some(from), out),
+            Route::Rescue => self.note_rescue(notice.id()),
+            Route::Circulant => {}
+        }
+        // In a rescue the source may wait for the word like everybody else.
+        let has_it = |node| node == from || (node == notice.source && notice.route == Route::Circulant);
+        let mut targets = self.targets(&notice);
+        targets.retain(|&node| !has_it(node) && !self.dead.contains(node));
         self.spread(now, notice, targets, out);
     }
 
-    fn believe(&mut self, now: Time, notice: Notice, out: &mut Vec<Action>) {
-        let Notice { source, subject, suspector, .. } = notice;
+    fn believe(&mut self, now: Time, notice: &Notice, out: &mut Vec<Action>) {
+        let &Notice { source, subject, suspector, .. } = notice;
+        self.expand(now, notice.universe, source, out);
         let death = |node, reason, suspector| Death { node, reason, at: now, announcer: source, suspector };
         if let Subject::Node { node, reason } = subject {
             self.bury(death(node, reason, suspector), out);
         }
         // Holding somebody dead is final everywhere, so the whole list is true. Of the others on it this
         // member does not know more yet; their own notices will find them delivered.
-        for node in notice.dead {
-            self.bury(death(node, NodeReason::Silent, None), out);
+        for &node in &notice.dead {
+            let has_left = notice.left.binary_search(&node).is_ok();
+            let reason = if has_left { NodeReason::Left } else { NodeReason::Silent };
+            self.bury(death(node, reason, None), out);
         }
         self.close_gap(now, out);
         match subject {
-            Subject::Node { .. } => {}
+            Subject::Node { .. } | Subject::Grown => {}
             Subject::Rank { rank, .. } => {
                 if self.dead_ranks.insert(rank) {
                     out.push(Action::Deliver(Fact { subject, source, suspector: None }));
                 }
             }
             Subject::End { reason } => {
-                let id = BroadcastId { source, incarnation: notice.incarnation, seq: notice.seq };
-                self.conclude(now, id, reason, out);
+                self.conclude(now, notice.id(), reason, out);
             }
             Subject::Doubt => self.on_doubt(now, source, out),
         }
@@ -161,13 +207,14 @@ impl Member {
     /// Records a death and delivers it; false if it was known. The ring is [closed](Self::close_gap) later,
     /// when all that came together is recorded.
     pub(super) fn bury(&mut self, death: Death, out: &mut Vec<Action>) -> bool {
-        let Death { node, reason, announcer: source, suspector, .. } = death;
+        let Death { node, reason, announcer: source, suspector, at } = death;
         let is_new = self.dead.insert(death);
         if is_new {
             self.broadcasts.forget(node);
             self.trials.forget(node);
             let subject = Subject::Node { node, reason };
             out.push(Action::Deliver(Fact { subject, source, suspector }));
+            self.repair_trees(at, node, out);
         }
         is_new
     }

@@ -2,6 +2,8 @@
 //!
 //! A suspicion is tried first (see `trial`); a resignation and the word of the runtime are proof.
 
+use std::sync::Arc;
+
 use crate::{Action, Death, Message, NodeId, NodeReason, Notice, Subject, Time};
 
 use super::Member;
@@ -66,7 +68,7 @@ impl Member {
         let Some(death) = self.dead.get(node).cloned() else {
             return;
         };
-        let Some((seq, dead)) = self.dead.announcement(node) else {
+        let Some((seq, universe, dead)) = self.dead.announcement(node) else {
             // Announced by nobody or by a former life of this member: announced again, to everybody.
             self.broadcast_death(now, node, Some(to), out);
             return;
@@ -77,15 +79,18 @@ impl Member {
             seq,
             subject: Subject::Node { node, reason: death.reason },
             suspector: death.suspector,
+            left: self.dead.left_of(&dead),
             dead,
+            universe,
+            route: self.config.strategy.into(),
         };
-        out.push(Action::Send { to, message: Message::Notice(notice) });
+        out.push(Action::Send { to, message: Message::Notice(Arc::new(notice)) });
     }
 
     /// Answers a dead node's message, but no more than one in `resend`, and not what is itself an answer.
     pub(super) fn tell_verdict(&mut self, now: Time, to: NodeId, message: &Message, out: &mut Vec<Action>) {
         let is_answer = matches!(message, Message::Ack { .. } | Message::Verdict);
-        if !is_answer && self.dead.may_tell(to, now, self.config.resend) {
+        if !is_answer && self.dead.may_tell(to, now, self.config.resend_after()) {
             out.push(Action::Send { to, message: Message::Verdict });
         }
     }

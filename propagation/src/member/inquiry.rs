@@ -17,14 +17,14 @@ use crate::{Action, EndReason, Message, NodeId, StopReason, Subject, Time};
 use super::Member;
 
 /// The questions under way.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Inquiries {
     /// The emitter is suspected, and the arbiter has not declared it dead yet.
     suspicion: Option<Suspicion>,
     /// Somebody doubts the contact with the arbiter, or this member did so when it held its ranks: it checks its own.
     probe: Option<Probe>,
-    /// This member asks to be declared dead.
-    resignation: Option<Repeated>,
+    /// This member asks to be declared dead, with this message.
+    farewell: Option<(Message, Repeated)>,
     /// When to say again that the ranks are ready.
     ready_at: Option<Time>,
     /// The ranks are held.
@@ -32,13 +32,13 @@ pub(super) struct Inquiries {
 }
 
 /// A question that is asked at `next` and given up at `until`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Repeated {
     next: Time,
     until: Time,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Suspicion {
     question: Repeated,
     /// When to hold the ranks and to broadcast the doubt; `None` once it has been done, until the arbiter is heard.
@@ -46,7 +46,7 @@ struct Suspicion {
 }
 
 /// A doubt without a suspicion of its own, until the arbiter is heard.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Probe {
     question: Repeated,
     /// When to hold the ranks; `None` once it has been done.
@@ -93,8 +93,8 @@ impl Inquiries {
         let suspicion =
             self.suspicion.map(|suspicion| suspicion.question.deadline().min(suspicion.doubt_at.unwrap_or(Time::MAX)));
         let probe = self.probe.map(|probe| probe.question.deadline().min(probe.hold_at.unwrap_or(Time::MAX)));
-        let resignation = self.resignation.map(Repeated::deadline);
-        let due = [suspicion, probe, resignation, self.ready_at];
+        let farewell = self.farewell.as_ref().map(|(_, question)| question.deadline());
+        let due = [suspicion, probe, farewell, self.ready_at];
         due.into_iter().flatten().min().unwrap_or(Time::MAX)
     }
 
@@ -109,8 +109,20 @@ impl Inquiries {
                 *at = now.saturating_add(certainty(confirm));
             }
         }
-        if let Some(resignation) = &mut self.resignation {
-            resignation.until = now.saturating_add(confirm);
+        if let Some((_, question)) = &mut self.farewell {
+            question.until = now.saturating_add(confirm);
+        }
+    }
+
+    /// Whether this node leaves in order.
+    pub fn leaves(&self) -> bool {
+        matches!(self.farewell, Some((Message::Leave, _)))
+    }
+
+    /// There is a new observer, which has not been asked.
+    pub fn ask_again(&mut self, now: Time) {
+        if let Some((_, question)) = &mut self.farewell {
+            question.next = now;
         }
     }
 
@@ -138,9 +150,15 @@ impl Member {
     pub fn resign(&mut self, now: Time, out: &mut Vec<Action>) {
         if self.config.is_arbiter() {
             self.end(now, EndReason::LauncherLost, out);
-        } else if self.wake(now) && self.inquiries.resignation.is_none() {
+        } else if self.wake(now) {
+            self.say_farewell(now, Message::Suspect { node: self.config.me }, out);
+        }
+    }
+
+    pub(super) fn say_farewell(&mut self, now: Time, message: Message, out: &mut Vec<Action>) {
+        if self.inquiries.farewell.is_none() {
             let until = now.saturating_add(self.config.confirm);
-            self.inquiries.resignation = Some(Repeated { next: now, until });
+            self.inquiries.farewell = Some((message, Repeated { next: now, until }));
             self.tick_inquiries(now, out);
         }
     }
@@ -204,7 +222,8 @@ impl Member {
 
     fn probe_arbiter(&mut self, now: Time, patience: Time, out: &mut Vec<Action>) {
         let confirm = self.config.confirm;
-        let question = Repeated { next: now.saturating_add(self.config.resend), until: now.saturating_add(patience) };
+        let question =
+            Repeated { next: now.saturating_add(self.config.resend_after()), until: now.saturating_add(patience) };
         self.inquiries.probe = Some(Probe { question, hold_at: Some(now.saturating_add(certainty(confirm))) });
         self.send_to_arbiter(Message::Probe, out);
     }
@@ -225,11 +244,11 @@ impl Member {
     }
 
     pub(super) fn tick_inquiries(&mut self, now: Time, out: &mut Vec<Action>) {
-        let resend = self.config.resend;
+        let resend = self.config.resend_after();
         let given_up = [
             self.inquiries.suspicion.map(|suspicion| suspicion.question.until),
             self.inquiries.probe.map(|probe| probe.question.until),
-            self.inquiries.resignation.map(|resignation| resignation.until),
+            self.inquiries.farewell.as_ref().map(|(_, question)| question.until),
         ];
         if given_up.into_iter().flatten().any(|until| now >= until) {
             self.stop(StopReason::CutOff, out);
@@ -255,10 +274,11 @@ impl Member {
                 self.send_to_arbiter(Message::Probe, out);
             }
         }
-        if self.inquiries.resignation.as_mut().is_some_and(|question| question.due(now, resend)) {
-            let message = Message::Suspect { node: self.config.me };
-            let judge = self.config.arbiter.or(self.links.observer());
-            out.extend(judge.map(|to| Action::Send { to, message }));
+        if let Some((message, question)) = &mut self.inquiries.farewell {
+            if question.due(now, resend) {
+                let judge = self.config.arbiter.or(self.links.observer());
+                out.extend(judge.map(|to| Action::Send { to, message: message.clone() }));
+            }
         }
         if self.inquiries.ready_at.is_some_and(|at| now >= at) {
             self.inquiries.ready_at = Some(now.saturating_add(resend));

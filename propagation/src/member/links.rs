@@ -1,13 +1,12 @@
 //! The ring: heartbeats to the observer, heartbeats from the emitter, and closing the gap after a death.
 
 use crate::dead::Dead;
-use crate::ring::{predecessor, successor};
 use crate::{Action, Config, Message, NodeId, Time};
 
 use super::Member;
 
 /// A member's place in the ring.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Links {
     /// Watches this node. `None` while it is alone, as for the emitter.
     observer: Option<NodeId>,
@@ -25,10 +24,10 @@ pub(super) struct Links {
 impl Links {
     pub fn new(config: &Config, dead: &Dead, now: Time) -> Links {
         let is_dead = |node| dead.contains(node);
-        let emitter = predecessor(config.universe, config.me, is_dead);
+        let emitter = config.order.predecessor(config.universe, config.me, is_dead);
         let patience = config.timeout.saturating_add(config.period);
         Links {
-            observer: successor(config.universe, config.me, is_dead),
+            observer: config.order.successor(config.universe, config.me, is_dead),
             next_heartbeat: now,
             count: 0,
             emitter,
@@ -36,6 +35,19 @@ impl Links {
             suspect_at: emitter.map(|_| now.saturating_add(patience)),
             // After a restart the emitter may not know whom to report to: a death may have come in between.
             next_new_observer: (config.incarnation > 0 && emitter.is_some()).then_some(now),
+        }
+    }
+
+    /// No place: watches nobody and reports to nobody.
+    pub fn none() -> Links {
+        Links {
+            observer: None,
+            next_heartbeat: Time::MAX,
+            count: 0,
+            emitter: None,
+            last_heartbeat: None,
+            suspect_at: None,
+            next_new_observer: None,
         }
     }
 
@@ -92,7 +104,9 @@ impl Links {
     /// for the emitter's to come first. The node at the end of the ring keeps its own time: if all followed, a
     /// heartbeat could chase itself around the ring.
     fn follow_emitter(&mut self, now: Time, config: &Config, out: &mut Vec<Action>) {
-        let sets_the_pace = self.observer.is_none_or(|observer| observer < config.me);
+        let place = |node| config.order.place(node);
+        let is_last = self.observer.is_none_or(|observer| place(observer) < place(config.me));
+        let sets_the_pace = !config.in_step || is_last;
         let nearly_due = now.saturating_add(config.period / 2) >= self.next_heartbeat;
         if !sets_the_pace && nearly_due && self.emit(out) {
             self.next_heartbeat = now.saturating_add(config.period).saturating_add(grace(config));
@@ -169,27 +183,48 @@ impl Member {
     /// announced turns to the next survivor at once, and one whose emitter's death was found by somebody else
     /// reconnects as if it had found it (T3): neither knows whether the other side has heard the news.
     pub(super) fn close_gap(&mut self, now: Time, out: &mut Vec<Action>) {
-        let Config { me, universe, .. } = self.config;
+        let Config { me, universe, ref order, .. } = self.config;
         let is_dead = |node| self.dead.contains(node);
         if self.links.observer.is_some_and(is_dead) {
-            self.links.observer = successor(universe, me, is_dead);
+            self.links.observer = order.successor(universe, me, is_dead);
             self.links.send_heartbeat(now, self.config.period, out);
+            self.inquiries.ask_again(now);
         }
         if self.links.emitter.is_some_and(is_dead) {
-            self.links.emitter = predecessor(universe, me, is_dead);
-            self.links.last_heartbeat = None;
-            self.inquiries.suspicion_refuted();
-            self.settle_hold(now, out);
-            // Twice the timeout: the new emitter must hear of its new observer first (T3).
-            self.links.trust(now, self.config.timeout.saturating_mul(2));
-            self.links.reconnect(now);
-            self.send_new_observer(now, out);
+            let emitter = order.predecessor(universe, me, is_dead);
+            self.watch(now, emitter, out);
         }
+    }
+
+    /// Nodes have joined: where they come between this one and a neighbour, they are the neighbours now.
+    pub(super) fn make_room(&mut self, now: Time, out: &mut Vec<Action>) {
+        let Config { me, universe, ref order, .. } = self.config;
+        let is_dead = |node| self.dead.contains(node);
+        let observer = order.successor(universe, me, is_dead);
+        let emitter = order.predecessor(universe, me, is_dead);
+        if observer != self.links.observer {
+            self.links.observer = observer;
+            self.links.send_heartbeat(now, self.config.period, out);
+        }
+        if emitter != self.links.emitter {
+            self.watch(now, emitter, out);
+        }
+    }
+
+    fn watch(&mut self, now: Time, emitter: Option<NodeId>, out: &mut Vec<Action>) {
+        self.links.emitter = emitter;
+        self.links.last_heartbeat = None;
+        self.inquiries.suspicion_refuted();
+        self.settle_hold(now, out);
+        // Twice the timeout: the new emitter must hear of its new observer first (T3).
+        self.links.trust(now, self.config.timeout.saturating_mul(2));
+        self.links.reconnect(now);
+        self.send_new_observer(now, out);
     }
 
     fn send_new_observer(&mut self, now: Time, out: &mut Vec<Action>) {
         let emitter = self.links.emitter;
-        self.links.next_new_observer = emitter.map(|_| now.saturating_add(self.config.resend));
+        self.links.next_new_observer = emitter.map(|_| now.saturating_add(self.config.resend_after()));
         out.extend(emitter.map(|to| Action::Send { to, message: Message::NewObserver }));
     }
 }

@@ -22,14 +22,14 @@ const PROBATION: u32 = 4;
 const QUESTIONS: u32 = 4;
 
 /// Suspicions before the arbiter.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Trials {
     open: Vec<Trial>,
     spared: Vec<Spared>,
 }
 
 /// A suspect that is asked for a sign of life.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Trial {
     suspect: NodeId,
     observers: Vec<NodeId>,
@@ -38,7 +38,7 @@ struct Trial {
 }
 
 /// A suspect that has given one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Spared {
     suspect: NodeId,
     observer: NodeId,
@@ -127,7 +127,7 @@ impl Member {
     }
 
     fn between_questions(&self) -> Time {
-        self.config.resend.min(self.config.trial / QUESTIONS + Time::from_nanos(1))
+        self.config.resend_after().min(self.config.trial / QUESTIONS + Time::from_nanos(1))
     }
 
     /// The arbiter has heard of the node that this one suspects.

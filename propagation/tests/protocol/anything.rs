@@ -19,6 +19,8 @@ enum Input {
     Declare(NodeId),
     End,
     Ready,
+    Grow,
+    Leave,
 }
 
 fn any_input() -> impl Strategy<Value = Input> {
@@ -32,6 +34,8 @@ fn any_input() -> impl Strategy<Value = Input> {
         1 => (0..=UNIVERSE).prop_map(Input::Declare),
         1 => Just(Input::End),
         1 => Just(Input::Ready),
+        1 => Just(Input::Grow),
+        1 => Just(Input::Leave),
     ]
 }
 
@@ -41,6 +45,7 @@ fn identity(subject: Subject) -> (u8, u32) {
         Subject::Node { node, .. } => (0, node),
         Subject::Rank { rank, .. } => (1, rank),
         Subject::End { .. } => (2, 0),
+        Subject::Grown => (3, 0),
         Subject::Doubt => panic!("doubt was delivered"),
     }
 }
@@ -57,6 +62,8 @@ fn feed(member: &mut Member, now: Time, input: Input, out: &mut Vec<Action>) {
         Input::Declare(node) => member.declare(now, node, NodeReason::ConnectionLost, out),
         Input::End => member.end(now, EndReason::Finished, out),
         Input::Ready => member.ready(now, out),
+        Input::Grow => member.grow(now, UNIVERSE + 1, out),
+        Input::Leave => member.leave(now, out),
     }
 }
 
@@ -92,7 +99,7 @@ fn no_input_makes_a_member_panic_or_break_a_promise() {
             Action::Send { to, .. } => Some(*to),
             _ => None,
         };
-        assert!(out.iter().filter_map(sends_to).all(|to| to != me && to < UNIVERSE));
+        assert!(out.iter().filter_map(sends_to).all(|to| to != me && to <= UNIVERSE));
         let stops = out.iter().filter(|action| matches!(action, Action::Stop(_))).count();
         assert_eq!(stops, usize::from(member.is_stopped()));
         assert_holds(&out, arbiter.is_some_and(|arbiter| arbiter != me));

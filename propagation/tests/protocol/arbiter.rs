@@ -2,7 +2,7 @@
 
 use propagation::{Action, Config, EndReason, Fact, Member, Message, NodeReason, StopReason, Subject, Time};
 
-use crate::solo::{Solo, notice, obituary};
+use crate::solo::{Solo, copy, notice, obituary};
 
 const ARBITER: u32 = 0;
 
@@ -99,7 +99,7 @@ fn an_arbiter_whose_heartbeats_go_astray_is_asked_for_them() {
 
 #[test]
 fn doubt_makes_the_others_probe_and_stop() {
-    let doubt = || Message::Notice(notice(5, 0, Subject::Doubt, &[]));
+    let doubt = || copy(notice(5, 0, Subject::Doubt, &[]));
     let mut solo = member();
     solo.run(20).hears(5, doubt());
     assert!(solo.sent().contains(&(ARBITER, Message::Probe)));
@@ -118,7 +118,7 @@ fn doubt_makes_the_others_probe_and_stop() {
 #[test]
 fn doubt_of_the_arbiter_s_contact_is_only_passed_on_by_itself() {
     let mut solo = arbiter();
-    solo.hears(5, Message::Notice(notice(5, 0, Subject::Doubt, &[])));
+    solo.hears(5, copy(notice(5, 0, Subject::Doubt, &[])));
     assert!(solo.sent().iter().all(|(_, message)| *message != Message::Probe));
     assert!(!solo.run(60).member.is_stopped());
 }

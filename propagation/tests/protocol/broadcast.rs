@@ -2,7 +2,7 @@
 
 use propagation::{Action, EndReason, Fact, Member, Message, NodeReason, RankReason, StopReason, Subject, Time};
 
-use crate::solo::{Solo, ack, notice, obituary};
+use crate::solo::{Solo, ack, copy, notice, obituary};
 
 const EXITED: RankReason = RankReason::Exited { status: 1 };
 const END: Subject = Subject::End { reason: EndReason::Finished };
@@ -24,12 +24,12 @@ fn targets(solo: &mut Solo) -> Vec<u32> {
 fn the_first_copy_is_acknowledged_forwarded_and_delivered_in_this_order() {
     let mut solo = member();
     let news = notice(6, 0, rank(40, 6), &[]);
-    solo.hears(5, Message::Notice(news.clone()));
+    solo.hears(5, copy(news.clone()));
     let asked = solo.asked();
     assert_eq!(asked[0], Action::Send { to: 5, message: ack(6, 0) });
     // Jumps 4, 2, 1 both ways from 3: 7 1 4 2, but not back to 5.
-    let copy = |to| Action::Send { to, message: Message::Notice(news.clone()) };
-    assert_eq!(asked[1..5], [7, 1, 4, 2].map(copy));
+    let forwarded = |to| Action::Send { to, message: copy(news.clone()) };
+    assert_eq!(asked[1..5], [7, 1, 4, 2].map(forwarded));
     let fact = Fact { subject: news.subject, source: 6, suspector: None };
     assert_eq!(asked[5..], [Action::Deliver(fact)]);
 }
@@ -37,7 +37,7 @@ fn the_first_copy_is_acknowledged_forwarded_and_delivered_in_this_order() {
 #[test]
 fn later_copies_are_only_acknowledged() {
     let mut solo = member();
-    let news = Message::Notice(notice(6, 0, rank(40, 6), &[]));
+    let news = copy(notice(6, 0, rank(40, 6), &[]));
     solo.hears(5, news.clone()).skip().hears(2, news.clone()).hears(2, news);
     assert_eq!(solo.sent(), vec![(2, ack(6, 0)); 2]);
     // The copy from 2 shows that it needs none.
@@ -97,8 +97,8 @@ fn the_whole_list_is_believed_and_each_death_delivered_once() {
 #[test]
 fn a_rank_is_delivered_once_whoever_announces_it() {
     let mut solo = member();
-    solo.hears(5, Message::Notice(notice(6, 0, rank(40, 6), &[])));
-    solo.hears(5, Message::Notice(notice(7, 0, rank(40, 6), &[])));
+    solo.hears(5, copy(notice(6, 0, rank(40, 6), &[])));
+    solo.hears(5, copy(notice(7, 0, rank(40, 6), &[])));
     assert_eq!(solo.facts().len(), 1);
     solo.call(|member, now, out| member.announce_rank(now, 40, EXITED, out));
     assert_eq!(solo.asked(), []);
@@ -117,7 +117,7 @@ fn a_local_rank_is_announced_and_delivered_here_too() {
 fn a_broadcast_of_a_source_that_died_since_is_still_passed_on() {
     let mut solo = member();
     solo.hears(0, obituary(0, 0, 6, &[6])).skip();
-    solo.hears(5, Message::Notice(notice(6, 0, rank(40, 6), &[])));
+    solo.hears(5, copy(notice(6, 0, rank(40, 6), &[])));
     assert!(!solo.out.is_empty());
     assert_eq!(targets(&mut solo), [7, 1, 4, 2]);
 }
@@ -128,7 +128,7 @@ fn two_lives_of_a_source_are_told_apart() {
     let old = notice(6, 0, rank(40, 6), &[]);
     let mut new = notice(6, 0, rank(41, 6), &[]);
     new.incarnation = 1;
-    solo.hears(5, Message::Notice(new)).hears(5, Message::Notice(old));
+    solo.hears(5, copy(new)).hears(5, copy(old));
     assert_eq!(solo.facts().len(), 2);
 }
 
@@ -157,7 +157,7 @@ fn impossible_notices_are_not_believed() {
     ];
     for notice in impossible {
         let mut solo = member();
-        solo.hears(5, Message::Notice(notice.clone()));
+        solo.hears(5, copy(notice.clone()));
         assert_eq!(solo.asked().len(), 1, "{notice:?}");
     }
 }
@@ -172,8 +172,8 @@ fn messages_of_strangers_and_of_oneself_are_ignored() {
 #[test]
 fn the_end_is_passed_on_before_the_stop_and_drains() {
     let mut solo = member();
-    solo.hears(5, Message::Notice(notice(6, 0, rank(40, 6), &[]))).skip();
-    solo.hears(5, Message::Notice(notice(0, 0, END, &[])));
+    solo.hears(5, copy(notice(6, 0, rank(40, 6), &[]))).skip();
+    solo.hears(5, copy(notice(0, 0, END, &[])));
     let asked = solo.asked();
     let fact = Fact { subject: END, source: 0, suspector: None };
     let stop = Action::Stop(StopReason::Ended(EndReason::Finished));
@@ -185,7 +185,7 @@ fn the_end_is_passed_on_before_the_stop_and_drains() {
     let again = solo.run(5).copies();
     assert!(again.len() == 4 && again.iter().all(|(_, copy)| copy.subject == END));
     solo.hears(7, ack(0, 0)).hears(1, ack(0, 0)).hears(4, ack(0, 0)).skip();
-    solo.hears(2, Message::Notice(notice(0, 0, END, &[])));
+    solo.hears(2, copy(notice(0, 0, END, &[])));
     assert_eq!(solo.asked(), [Action::Send { to: 2, message: ack(0, 0) }]);
     assert!(solo.member.drained());
     assert_eq!(solo.member.next_deadline(), Time::MAX);
@@ -208,4 +208,27 @@ fn a_stopped_member_ignores_every_input() {
     solo.hears(5, obituary(0, 0, 2, &[2])).call(Member::ready).call(Member::resign);
     solo.call(|member, now, out| member.announce_rank(now, 9, EXITED, out));
     assert_eq!(solo.run(1000).asked(), []);
+}
+
+#[test]
+fn a_broadcast_waits_for_no_other() {
+    // Hundreds are under way, none of which is acknowledged; each is passed on in the call in which it arrives.
+    let mut solo = member();
+    for seq in 0..300 {
+        solo.skip().hears(5, copy(notice(6, seq, rank(seq as u32, 6), &[])));
+        assert_eq!(targets(&mut solo), [7, 1, 4, 2], "broadcast {seq}");
+    }
+}
+
+#[test]
+fn deaths_found_at_one_moment_travel_in_one_list() {
+    let mut solo = Solo::new(3, 8, None);
+    for node in [1, 5, 6] {
+        solo.call(|member, now, out| member.declare(now, node, NodeReason::ConnectionLost, out));
+    }
+    let lists: Vec<_> = solo.copies().into_iter().map(|(_, copy)| copy.dead).collect();
+    assert_eq!(lists.last().unwrap(), &[1, 5, 6]);
+    // Whoever hears the last notice first knows all of them at once.
+    let mut other = Solo::new(7, 8, None);
+    assert_eq!(other.hears(3, obituary(3, 2, 6, &[1, 5, 6])).facts().len(), 3);
 }

@@ -2,7 +2,7 @@
 
 use propagation::{Action, EndReason, Member, Message, StopReason, Subject};
 
-use crate::solo::{Solo, ack, notice, obituary};
+use crate::solo::{Solo, ack, copy, notice, obituary};
 
 const ARBITER: u32 = 0;
 
@@ -18,7 +18,7 @@ fn held() -> Solo {
 }
 
 fn doubt(source: u32) -> Message {
-    Message::Notice(notice(source, 0, Subject::Doubt, &[]))
+    copy(notice(source, 0, Subject::Doubt, &[]))
 }
 
 /// Holding, releasing and stopping among what was asked for.
@@ -163,7 +163,7 @@ fn a_held_member_is_not_released_to_be_stopped() {
     let words = [
         (Message::Verdict, StopReason::DeclaredDead),
         (obituary(ARBITER, 0, 3, &[3]), StopReason::DeclaredDead),
-        (Message::Notice(notice(ARBITER, 0, end, &[])), StopReason::Ended(EndReason::LauncherLost)),
+        (copy(notice(ARBITER, 0, end, &[])), StopReason::Ended(EndReason::LauncherLost)),
     ];
     for (word, reason) in words {
         assert_eq!(holds(held().hears(ARBITER, word)), [Action::Stop(reason)]);
@@ -215,7 +215,7 @@ fn a_resignation_that_is_overdue_stops_a_held_member_once() {
     assert_eq!(holds(&mut solo), [Action::Hold]);
     let end = Subject::End { reason: EndReason::Finished };
     // Comes before the tick in which it would have given up, and brings both news.
-    solo.pause(126).hears(5, Message::Notice(notice(ARBITER, 0, end, &[2])));
+    solo.pause(126).hears(5, copy(notice(ARBITER, 0, end, &[2])));
     assert_eq!(holds(&mut solo), [Action::Stop(StopReason::Ended(EndReason::Finished))]);
 }
 

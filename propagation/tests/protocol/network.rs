@@ -86,7 +86,12 @@ impl Node {
 impl Network {
     /// A fault-free network whose datagrams take up to 2 ms.
     pub fn new(universe: u32, arbiter: Option<NodeId>, seed: u64) -> Network {
-        let node = |me| Node::new(config(me, universe, arbiter), &[], Time::ZERO);
+        Network::with(universe, seed, |config| Config { arbiter, ..config })
+    }
+
+    /// The same with other settings than usual.
+    pub fn with(universe: u32, seed: u64, settings: impl Fn(Config) -> Config) -> Network {
+        let node = |me| Node::new(settings(config(me, universe, Some(0))), &[], Time::ZERO);
         Network {
             now: Time::ZERO,
             nodes: (0..universe).map(node).collect(),
@@ -142,6 +147,23 @@ impl Network {
         *old = Node { facts, ..Node::new(config, &old.dead(), self.now) };
     }
 
+    /// So many nodes join, which `sponsor` announces; their members know who it holds dead.
+    pub fn join(&mut self, sponsor: NodeId, count: u32) {
+        let old = &self.nodes[sponsor as usize];
+        let (settings, dead) = (old.member.config().clone(), old.dead());
+        let before = self.nodes.len() as u32;
+        for me in before..before + count {
+            let config = Config { me, universe: before + count, incarnation: 0, ..settings.clone() };
+            let mut node = Node::new(config, &dead, self.now);
+            // As if it had heard what it was told at its start.
+            let known = |fact: &&Fact| matches!(fact.subject, Subject::Node { .. });
+            node.facts = self.nodes[sponsor as usize].facts.iter().filter(known).copied().collect();
+            self.nodes.push(node);
+            self.side.push(0);
+        }
+        self.call(sponsor, |member, now, out| member.grow(now, before + count, out));
+    }
+
     /// From now on only nodes on the same side reach each other; nothing under way gets across.
     pub fn split(&mut self, side: impl Fn(NodeId) -> bool) {
         self.side = (0..).map(|node| u8::from(side(node))).take(self.nodes.len()).collect();
@@ -178,6 +200,7 @@ impl Network {
             assert_eq!(delivered, dead, "node {node}");
             if survivors.len() > 1 {
                 let next = survivors[(place + 1) % survivors.len()];
+                assert_eq!(member.config().universe as usize, self.nodes.len(), "node {node}");
                 assert_eq!(member.observer(), Some(next), "node {node}");
                 assert_eq!(self.nodes[next as usize].member.emitter(), Some(node));
             }
@@ -274,6 +297,8 @@ fn kind(message: &Message) -> &'static str {
         Message::Heartbeat { .. } => "heartbeat",
         Message::Notice(_) => "notice",
         Message::Ack { .. } => "ack",
+        Message::Complete { .. } => "complete",
+        Message::Done { .. } => "done",
         _ => "other",
     }
 }

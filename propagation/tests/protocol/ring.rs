@@ -54,6 +54,29 @@ fn the_end_of_the_ring_keeps_its_own_time() {
 }
 
 #[test]
+fn a_node_that_keeps_its_own_time_does_not_follow_its_emitter() {
+    let mut config = config(2, 8, None);
+    config.in_step = false;
+    let (mut member, mut out) = (Member::new(config, [], Time::ZERO), vec![]);
+    member.tick(Time::ZERO, &mut out);
+    out.clear();
+    member.handle(7 * MS, 1, Message::Heartbeat { count: 1 }, &mut out);
+    assert_eq!((&out[..], member.next_deadline()), (&[][..], 10 * MS));
+}
+
+#[test]
+fn a_member_without_a_ring_passes_notices_on_and_does_nothing_else() {
+    let mut member = Member::without_ring(config(2, 8, None), Time::ZERO);
+    assert_eq!((member.next_deadline(), member.emitter(), member.observer()), (Time::MAX, None, None));
+    let mut out = vec![];
+    member.tick(1000 * MS, &mut out);
+    assert_eq!(out, []);
+    member.handle(1000 * MS, 6, obituary(6, 0, 5, &[5]), &mut out);
+    assert!(out.iter().any(|action| matches!(action, Action::Send { message: Message::Notice(_), .. })));
+    assert!(out.contains(&silent(5, 6, None)));
+}
+
+#[test]
 fn an_emitter_that_never_reports_is_suspected_after_a_timeout_and_a_period() {
     let mut solo = Solo::new(2, 8, None);
     assert_eq!(solo.run(109).asked(), []);
@@ -240,4 +263,19 @@ fn a_restarted_member_joins_where_its_ring_is_now() {
 #[should_panic(expected = "must be longer than the heartbeat period")]
 fn invalid_settings_are_refused() {
     Member::new(Config::new(0, 2, MS, MS), [], Time::ZERO);
+}
+
+#[test]
+fn where_nothing_gets_lost_nothing_is_sent_twice() {
+    let config = Config { lossless: true, ..config(2, 8, None) };
+    let mut solo = Solo::with(Member::new(config, [], Time::ZERO));
+    // The suspicion: one message to the new emitter and the copies of the broadcast.
+    let sent = solo.run(110).sent();
+    assert_eq!(sent[0], (0, Message::NewObserver));
+    assert_eq!(sent.len(), 5);
+    // Copies are neither acknowledged nor repeated, and the new emitter is not asked again.
+    let copies = solo.run(120).hears(4, obituary(5, 0, 6, &[6])).copies();
+    assert_eq!(copies.len(), 2);
+    assert_eq!(solo.run(309).sent(), []);
+    assert_eq!(solo.run(310).facts().len(), 1, "it never reported");
 }

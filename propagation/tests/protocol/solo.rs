@@ -1,6 +1,8 @@
 //! One member driven by hand.
 
-use propagation::{Action, Fact, Member, Message, NodeId, NodeReason, Notice, Subject, Time};
+use std::sync::Arc;
+
+use propagation::{Action, Fact, Member, Message, NodeId, NodeReason, Notice, Route, Subject, Time};
 
 use crate::{MS, config};
 
@@ -81,7 +83,7 @@ impl Solo {
     /// The copies of broadcasts among it.
     pub fn copies(&mut self) -> Vec<(NodeId, Notice)> {
         let copy = |(to, message)| match message {
-            Message::Notice(notice) => Some((to, notice)),
+            Message::Notice(notice) => Some((to, Arc::unwrap_or_clone(notice))),
             _ => None,
         };
         self.sent().into_iter().filter_map(copy).collect()
@@ -97,14 +99,20 @@ impl Solo {
     }
 }
 
+/// A broadcast along the circulant graph of 8 nodes.
 pub fn notice(source: NodeId, seq: u64, subject: Subject, dead: &[NodeId]) -> Notice {
-    Notice { source, incarnation: 0, seq, subject, suspector: None, dead: dead.to_vec() }
+    let (dead, left, route) = (dead.to_vec(), vec![], Route::Circulant);
+    Notice { source, incarnation: 0, seq, subject, suspector: None, dead, left, universe: 8, route }
+}
+
+pub fn copy(notice: Notice) -> Message {
+    Message::Notice(Arc::new(notice))
 }
 
 /// The announcement that `node` is dead, by a source that holds `dead` dead.
 pub fn obituary(source: NodeId, seq: u64, node: NodeId, dead: &[NodeId]) -> Message {
     let subject = Subject::Node { node, reason: NodeReason::Silent };
-    Message::Notice(notice(source, seq, subject, dead))
+    copy(notice(source, seq, subject, dead))
 }
 
 pub fn ack(source: NodeId, seq: u64) -> Message {

@@ -3,7 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use propagation::{EndReason, Member, NodeId, NodeReason, RankReason, StopReason, Subject, Time};
+use propagation::Strategy as Spreading;
+use propagation::{Config, EndReason, Member, NodeId, NodeReason, RankReason, StopReason, Subject, Time};
 
 use crate::network::{Network, Node};
 use crate::{MS, check};
@@ -18,6 +19,10 @@ fn any_deaths() -> impl Strategy<Value = (u32, Vec<(NodeId, u32)>)> {
         let most = (universe.ilog2() - 1) as usize;
         (Just(universe), vec((1..universe, 1..150_u32), 1..=most))
     })
+}
+
+fn any_strategy() -> impl Strategy<Value = Spreading> {
+    prop::sample::select(vec![Spreading::Circulant, Spreading::Tree])
 }
 
 /// Runs the job until the paper's bound for so many overlapping failures has passed: f (f + 1) timeouts for
@@ -48,18 +53,23 @@ fn a_quiet_job_costs_one_heartbeat_per_node_and_period() {
 
 #[test]
 fn every_survivor_learns_of_every_death_once_and_the_ring_closes() {
-    check(60, (any_deaths(), any::<u64>(), any::<bool>()), |((universe, deaths), seed, papers)| {
-        let mut network = Network::new(universe, if papers { None } else { ARBITER }, seed);
-        let dead = strike(&mut network, deaths);
-        assert_eq!(network.survivors().len(), universe as usize - dead.len());
-        network.assert_settled(&dead);
-    });
+    check(
+        60,
+        (any_deaths(), any::<u64>(), any::<bool>(), any_strategy()),
+        |((universe, deaths), seed, papers, strategy)| {
+            let arbiter = if papers { None } else { ARBITER };
+            let mut network = Network::with(universe, seed, |config| Config { arbiter, strategy, ..config });
+            let dead = strike(&mut network, deaths);
+            assert_eq!(network.survivors().len(), universe as usize - dead.len());
+            network.assert_settled(&dead);
+        },
+    );
 }
 
 #[test]
 fn the_same_holds_when_datagrams_get_lost_doubled_and_reordered() {
-    check(40, (any_deaths(), any::<u64>()), |((universe, deaths), seed)| {
-        let mut network = Network::new(universe, ARBITER, seed);
+    check(40, (any_deaths(), any::<u64>(), any_strategy()), |((universe, deaths), seed, strategy)| {
+        let mut network = Network::with(universe, seed, |config| Config { strategy, ..config });
         (network.loss, network.duplication, network.delay) = (100, 100, 50..=9000);
         let dead = strike(&mut network, deaths);
         assert_eq!(network.survivors().len(), universe as usize - dead.len());

@@ -6,9 +6,10 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 use propagation::wire::{MAX_LEN, Opener, Rejected, Sealer};
-use propagation::{EndReason, Message, NodeReason, Notice, RankReason, Subject};
+use propagation::{EndReason, Message, NodeReason, Notice, RankReason, Route, Subject};
 
 use crate::check;
+use crate::solo::copy;
 
 const JOB: u64 = 0x0123_4567_89ab_cdef;
 const KEY: [u8; 32] = [7; 32];
@@ -26,8 +27,9 @@ fn open(envelope: &[u8]) -> Result<(u32, Message), Rejected> {
 /// One that has a bit of everything.
 fn example() -> Message {
     let subject = Subject::Rank { rank: 300, node: 4, reason: RankReason::Signaled { signal: 9 } };
-    let (suspector, dead) = (Some(3), vec![1, 2, 700]);
-    Message::Notice(Notice { source: 4, incarnation: 1, seq: 77, subject, suspector, dead })
+    let (suspector, dead, left, route) = (Some(3), vec![1, 2, 700], vec![2], Route::Tree);
+    let universe = 1000;
+    copy(Notice { source: 4, incarnation: 1, seq: 77, subject, suspector, dead, left, universe, route })
 }
 
 /// The envelope of `example` with one byte changed and the MAC made anew.
@@ -43,7 +45,7 @@ fn resealed(offset: usize, value: u8) -> Vec<u8> {
 #[test]
 fn the_layout_is_the_documented_one() {
     let envelope = seal(&Message::Heartbeat { count: 300 });
-    let mut expected = b"RW\x01\x00".to_vec();
+    let mut expected = b"RW\x02\x00".to_vec();
     expected.extend([0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01]);
     expected.extend([5, 0, 0, 0, 2, 0, 0, 0]);
     expected.extend([0; 8]);
@@ -52,6 +54,46 @@ fn the_layout_is_the_documented_one() {
     expected.extend(&mac.as_bytes()[..16]);
     assert_eq!(envelope, expected);
     assert_eq!(seal(&Message::ReadyAck)[28], 9);
+}
+
+#[test]
+fn the_body_of_a_notice_is_the_documented_one() {
+    let envelope = seal(&example());
+    let body = [
+        &[3, 4, 1, 77][..],
+        // Rank 300 of node 4, ended by signal 9.
+        &[1, 0xac, 0x02, 4, 1, 18],
+        &[1, 3],
+        // 1, 2, 700: none skipped before 2, 697 before 700.
+        &[3, 1, 0, 0xb9, 0x05],
+        &[1, 2],
+        &[0xe8, 0x07, 1],
+    ];
+    assert_eq!(envelope[28..envelope.len() - 16], body.concat());
+}
+
+/// Without the MAC: what a body damaged on its way through a buggy peer that has the key does.
+#[test]
+fn every_truncation_and_every_flipped_bit_of_an_authentic_body_is_refused_or_another_message() {
+    let envelope = seal(&example());
+    let body = &envelope[28..envelope.len() - 16];
+    let open_with = |body: &[u8]| {
+        let mut envelope = envelope[..28].to_vec();
+        envelope.extend(body);
+        let mac = blake3::keyed_hash(&KEY, &envelope);
+        envelope.extend(&mac.as_bytes()[..16]);
+        open(&envelope)
+    };
+    for len in 0..body.len() {
+        assert_eq!(open_with(&body[..len]), Err(Rejected::Malformed), "{len}");
+    }
+    for bit in 0..body.len() * 8 {
+        let mut body = body.to_vec();
+        body[bit / 8] ^= 1 << (bit % 8);
+        assert!(
+            open_with(&body).map_or_else(|error| error == Rejected::Malformed, |(_, message)| message != example())
+        );
+    }
 }
 
 #[test]
@@ -145,14 +187,19 @@ fn the_end_of_a_very_large_job_fits() {
     let subject = Subject::End { reason: EndReason::NoSurvivor };
     let dead = (1..50_000).map(|node| node * 5).collect();
     let source = 0;
-    let notice = Notice { source, incarnation: 0, seq: 0, subject, suspector: None, dead };
-    let message = Message::Notice(notice);
+    let (left, universe, route) = (vec![], 250_000, Route::Circulant);
+    let message =
+        copy(Notice { source, incarnation: 0, seq: 0, subject, suspector: None, dead, left, universe, route });
     assert_eq!(open(&seal(&message)), Ok((5, message)));
 }
 
 fn any_subject(nodes: Range<u32>) -> impl Strategy<Value = Subject> {
-    let node_reason =
-        prop_oneof![Just(NodeReason::Silent), Just(NodeReason::Resigned), Just(NodeReason::ConnectionLost)];
+    let node_reason = prop::sample::select(vec![
+        NodeReason::Silent,
+        NodeReason::Resigned,
+        NodeReason::ConnectionLost,
+        NodeReason::Left,
+    ]);
     let rank_reason = prop_oneof![
         any::<i32>().prop_map(|status| RankReason::Exited { status }),
         any::<i32>().prop_map(|signal| RankReason::Signaled { signal }),
@@ -163,7 +210,8 @@ fn any_subject(nodes: Range<u32>) -> impl Strategy<Value = Subject> {
         (nodes.clone(), node_reason).prop_map(|(node, reason)| Subject::Node { node, reason }),
         (nodes.clone(), nodes, rank_reason).prop_map(|(rank, node, reason)| Subject::Rank { rank, node, reason }),
         Just(Subject::End { reason: EndReason::Finished }),
-        Just(Subject::Doubt)
+        Just(Subject::Doubt),
+        Just(Subject::Grown)
     ]
 }
 
@@ -172,9 +220,12 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
     let id = (nodes.clone(), any::<u32>(), any::<u64>());
     let dead = btree_set(nodes.clone(), 0..20).prop_map(|set| set.into_iter().collect());
     let suspector = proptest::option::of(nodes.clone());
-    let notice = (id.clone(), any_subject(nodes.clone()), suspector, dead).prop_map(
-        |((source, incarnation, seq), subject, suspector, dead)| {
-            Message::Notice(Notice { source, incarnation, seq, subject, suspector, dead })
+    let left = btree_set(nodes.clone(), 0..3).prop_map(|set| set.into_iter().collect());
+    let universe = nodes.end.saturating_sub(1)..=nodes.end;
+    let route = prop::sample::select(vec![Route::Circulant, Route::Tree, Route::Rescue]);
+    let notice = (id.clone(), any_subject(nodes.clone()), suspector, dead, left, universe, route).prop_map(
+        |((source, incarnation, seq), subject, suspector, dead, left, universe, route)| {
+            copy(Notice { source, incarnation, seq, subject, suspector, dead, left, universe, route })
         },
     );
     prop_oneof![
@@ -183,7 +234,10 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
         nodes.clone().prop_map(|node| Message::Suspect { node }),
         nodes.prop_map(|node| Message::Spared { node }),
         notice,
-        id.prop_map(|(source, incarnation, seq)| Message::Ack { source, incarnation, seq }),
+        id.clone().prop_map(|(source, incarnation, seq)| Message::Ack { source, incarnation, seq }),
+        id.clone().prop_map(|(source, incarnation, seq)| Message::Complete { source, incarnation, seq }),
+        id.prop_map(|(source, incarnation, seq)| Message::Done { source, incarnation, seq }),
+        Just(Message::Leave),
         Just(Message::Probe),
         Just(Message::ProbeReply),
         Just(Message::Verdict),

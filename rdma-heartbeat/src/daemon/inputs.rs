@@ -1,5 +1,7 @@
 //! What arrives.
 
+use std::time::Duration;
+
 use propagation::{EndReason, Message, NodeReason, RankReason, Time};
 use tracing::{error, info, warn};
 
@@ -12,6 +14,9 @@ use crate::runtime::Loss;
 use crate::segment::FLAG_HELD;
 use crate::watch::Sighting;
 
+/// How long a rank may live on after it has left the runtime without a word: it has closed its descriptors, say, so
+/// that MPI holds it dead, and nobody would end it.
+const HANGING: Duration = Duration::from_secs(1);
 /// Most datagrams in one turn of the loop: a flood must not keep it from its own heartbeats.
 const DATAGRAMS_PER_TURN: usize = 64;
 
@@ -73,6 +78,10 @@ impl Daemon {
             // It left in order; what its process does afterwards is not MPI's.
             ToDaemon::RankLost { rank, .. } if self.watch.has_finalised(rank, &self.segment) => {}
             ToDaemon::RankLost { rank, .. } if self.is_watched_elsewhere(rank) => {}
+            // It is about to end, and its process will tell how.
+            ToDaemon::RankLost { rank, .. } if self.watch.is_watched(rank, &self.segment) => {
+                self.hung_up.push((rank, now + HANGING));
+            }
             ToDaemon::RankLost { rank, reason } => self.rank_is_dead(rank, reason, now),
             ToDaemon::RankEnded(rank) if self.startup.me == 0 => self.job.rank_ended(rank),
             ToDaemon::RankEnded(rank) => {
@@ -108,6 +117,16 @@ impl Daemon {
                 let sentence =
                     format!("node {node} was lost before the nodes of the job had found each other; the job is ended");
                 self.end_job(EndReason::InitFailure, sentence, now);
+            }
+        }
+    }
+
+    /// Ends the ranks that have left the runtime and live on.
+    pub(super) fn end_hanging(&mut self, now: Time) {
+        while let Some(index) = self.hung_up.iter().position(|(_, until)| now >= *until) {
+            let (rank, _) = self.hung_up.swap_remove(index);
+            if !self.watch.has_finalised(rank, &self.segment) {
+                self.rank_is_dead(rank, RankReason::Reported, now);
             }
         }
     }

@@ -81,7 +81,7 @@ impl Daemon {
                 let (node, reason, source) = (self.job.node_of(rank), rank_reason(reason), fact.source);
                 info!(rank, node = node.unwrap_or(fact.source), reason = %reason, source, "declared");
             }
-            Subject::End { .. } | Subject::Doubt => {}
+            Subject::End { .. } | Subject::Doubt | Subject::Grown => {}
         }
     }
 
@@ -101,6 +101,11 @@ impl Daemon {
         let (end, sentence) = match reason {
             StopReason::Ended(EndReason::Finished) => {
                 info!("the job has finished");
+                self.leave(now);
+                return;
+            }
+            StopReason::Left => {
+                info!("this node has left the job");
                 self.leave(now);
                 return;
             }
@@ -157,6 +162,7 @@ pub(super) fn node_reason(reason: NodeReason) -> &'static str {
         NodeReason::Silent => "silent",
         NodeReason::Resigned => "resigned",
         NodeReason::ConnectionLost => "connection-lost",
+        NodeReason::Left => "left",
     }
 }
 

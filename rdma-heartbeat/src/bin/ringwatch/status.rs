@@ -1,46 +1,28 @@
-//! `ringwatch`: shows what the `ringwatchd` processes of this node see.
+//! `ringwatch status`: what the `ringwatchd` processes of this node see.
 
 use std::fmt::{self, Write as _};
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::Args;
 use rdma_heartbeat::status::{self, Report};
 
-#[derive(Parser)]
-#[command(name = "ringwatch", version, about = "Shows how the nodes of fault-tolerant MPI jobs watch each other")]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
+use crate::print;
+
+/// The command line of `ringwatch status`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Print JSON, one array of reports; times are in microseconds
+    #[arg(long)]
+    json: bool,
+    /// Only this job (its PMIx namespace)
+    #[arg(long, value_name = "NSPACE")]
+    job: Option<String>,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    /// Show the ring of each of your jobs as this node sees it
-    Status {
-        /// Print JSON, one array of reports; times are in microseconds
-        #[arg(long)]
-        json: bool,
-        /// Only this job (its PMIx namespace)
-        #[arg(long, value_name = "NSPACE")]
-        job: Option<String>,
-    },
-    /// Print the version
-    Version,
-}
-
-fn main() -> ExitCode {
-    match Arguments::parse().command {
-        Command::Status { json, job } => show_status(json, job.as_deref()),
-        Command::Version => {
-            print(&format!("ringwatch {}\n", env!("CARGO_PKG_VERSION")));
-            ExitCode::SUCCESS
-        }
-    }
-}
-
-fn show_status(json: bool, job: Option<&str>) -> ExitCode {
+/// Shows the rings.
+pub fn show(Arguments { json, job }: &Arguments) -> ExitCode {
+    let job = job.as_deref();
     let names = match status::sockets() {
         Ok(names) => names,
         Err(error) => {
@@ -62,18 +44,13 @@ fn show_status(json: bool, job: Option<&str>) -> ExitCode {
         eprintln!("ringwatch: no ringwatchd {which} runs on this node; mpirun starts it for jobs with --with-ft ulfm.");
         return ExitCode::FAILURE;
     }
-    if json {
+    if *json {
         print(&(serde_json::to_string_pretty(&reports).expect("a report is plain data") + "\n"));
     } else {
         let texts: Vec<_> = reports.iter().map(describe).collect();
         print(&texts.join("\n"));
     }
     ExitCode::SUCCESS
-}
-
-/// Prints, and does not mind that nobody reads to the end.
-fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn describe(report: &Report) -> String {
@@ -187,11 +164,5 @@ mod tests {
             .map(span)
             .to_vec();
         assert_eq!(shown, ["0 us", "999 us", "1 ms", "1.50 ms", "55 ms", "1 s", "1.23 s", "61 s", "10 min", "2 h"]);
-    }
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
-        Arguments::command().debug_assert();
     }
 }

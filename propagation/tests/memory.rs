@@ -1,0 +1,100 @@
+//! What a member costs in memory, counted at the allocator.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use propagation::{Action, Config, Member, Message, NodeId, NodeReason, Time};
+
+const MS: Time = Time::from_millis(1);
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static HELD: Cell<isize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        HELD.set(HELD.get() + layout.size() as isize);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        HELD.set(HELD.get() - layout.size() as isize);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// What `work` returns, the number of its allocations, and by how many bytes it changed what is held.
+fn count<T>(work: impl FnOnce() -> T) -> (T, usize, isize) {
+    let (allocations, held) = (ALLOCATIONS.get(), HELD.get());
+    let result = work();
+    (result, ALLOCATIONS.get() - allocations, HELD.get() - held)
+}
+
+fn member(me: NodeId, universe: u32, arbiter: Option<NodeId>) -> Member {
+    let config = Config { arbiter, ..Config::new(me, universe, 10 * MS, 100 * MS) };
+    Member::new(config, [], Time::ZERO)
+}
+
+/// A member that exchanges heartbeats for 1000 periods.
+fn idle(member: &mut Member, out: &mut Vec<Action>) {
+    let emitter = member.emitter().unwrap();
+    for period in 1..=1000 {
+        let now = 10 * MS * period;
+        member.tick(now, out);
+        member.handle(now + MS, emitter, Message::Heartbeat { count: u64::from(period) }, out);
+        assert!(out.iter().any(|action| matches!(action, Action::Send { message: Message::Heartbeat { .. }, .. })));
+        out.clear();
+    }
+}
+
+#[test]
+fn heartbeats_cost_no_allocation_in_a_ring_of_any_size() {
+    let mut out = Vec::with_capacity(4);
+    for universe in [1_000, 10_000, 100_000, 1_000_000] {
+        for arbiter in [None, Some(0)] {
+            let (mut member, allocations, held) = count(|| member(universe / 2, universe, arbiter));
+            assert_eq!((allocations, held), (0, 0), "a new member of {universe}");
+            let ((), allocations, held) = count(|| idle(&mut member, &mut out));
+            assert_eq!((allocations, held), (0, 0), "1000 periods in a ring of {universe}");
+        }
+    }
+}
+
+#[test]
+fn memory_grows_with_the_dead_and_not_with_the_ring() {
+    for deaths in [1, 10, 100, 1000] {
+        let bytes = bytes_after(1_000_000, deaths);
+        println!("{deaths} deaths: {bytes} bytes");
+        assert_eq!(bytes, bytes_after(10_000, deaths));
+        assert!(bytes <= 200 * deaths as usize + 2000, "{bytes} bytes for {deaths} deaths");
+    }
+}
+
+/// The bytes that a member holds which declared so many deaths, all copies of which were acknowledged.
+fn bytes_after(universe: u32, deaths: u32) -> usize {
+    let (_member, _, held) = count(|| {
+        let mut member = member(0, universe, None);
+        for death in 0..deaths {
+            let mut out = vec![];
+            member.declare(MS, 2 + 3 * death, NodeReason::ConnectionLost, &mut out);
+            for action in std::mem::take(&mut out) {
+                if let Action::Send { to, message: Message::Notice(notice) } = action {
+                    let (source, incarnation, seq) = (notice.source, notice.incarnation, notice.seq);
+                    member.handle(MS, to, Message::Ack { source, incarnation, seq }, &mut out);
+                }
+            }
+        }
+        member
+    });
+    usize::try_from(held).unwrap()
+}

@@ -1,0 +1,63 @@
+//! `ringwatch reproduce`: the paper's figures.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use simulator::all_threads;
+use simulator::figures::{self, Figure, Plan};
+
+use crate::print;
+use crate::values::threads;
+
+/// The command line of `ringwatch reproduce`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Which: 3, 4, 5, 6, 7 or 3.4.2 [default: all]
+    #[arg(value_name = "FIGURE", value_parser = figure)]
+    figures: Vec<Figure>,
+    /// From fewer runs, within five minutes on two processors; the pictures say so
+    #[arg(long)]
+    quick: bool,
+    /// Where the files go
+    #[arg(long, default_value = "figures", value_name = "DIR")]
+    out: PathBuf,
+    /// Runs per point
+    #[arg(long, default_value_t = 10_000, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    runs: u64,
+    /// Leave out platforms with more nodes
+    #[arg(long, default_value_t = 256_000, value_name = "NODES", value_parser = clap::value_parser!(u32).range(32..))]
+    largest: u32,
+    /// Number of threads [default: one per processor]
+    #[arg(long, value_name = "COUNT", value_parser = threads)]
+    threads: Option<NonZero<usize>>,
+}
+
+fn figure(text: &str) -> Result<Figure, String> {
+    let named = Figure::ALL.into_iter().find(|figure| figure.name() == text);
+    named.ok_or_else(|| "it must be 3, 4, 5, 6, 7 or 3.4.2".into())
+}
+
+/// Draws them.
+pub fn reproduce(arguments: &Arguments) -> ExitCode {
+    let all = if arguments.figures.is_empty() { &Figure::ALL[..] } else { &arguments.figures };
+    let plan = Plan {
+        quick: arguments.quick,
+        runs: arguments.runs,
+        largest: arguments.largest,
+        threads: arguments.threads.unwrap_or_else(all_threads),
+        progress: true,
+    };
+    let wrote = |path: &std::path::Path| eprintln!("wrote {}", path.display());
+    match figures::reproduce(all, &plan, &arguments.out, wrote) {
+        Ok(comparison) => {
+            print(&comparison);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("ringwatch: {error}.");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! `ringwatch simulate`: one run, event by event.
+
+use std::io::Write as _;
+use std::num::NonZero;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use propagation::NodeId;
+use rdma_heartbeat::parameters;
+use simulator::figures::Sample;
+use simulator::log::{Entry, Log};
+use simulator::{Elision, Failures, Outcome, Scenario, Strategy, Stream, all_threads, batch, bounds};
+
+use crate::values::{share, threads, time};
+use crate::{print, refuse};
+
+/// The command line of `ringwatch simulate`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Number of nodes
+    #[arg(short, long, default_value_t = 64, allow_negative_numbers = true)]
+    nodes: u32,
+    /// Time between two heartbeats
+    #[arg(long, default_value = "100ms", value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
+    period: Duration,
+    /// Silence after which a node is suspected
+    #[arg(long, default_value = "1s", value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
+    timeout: Duration,
+    /// Longest time a message takes; each takes a random part of it
+    #[arg(long, default_value = "1ms", value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
+    tau: Duration,
+    /// Who dies when, such as 5@0s,6@1.2s
+    #[arg(long, value_delimiter = ',', value_parser = failure, value_name = "NODE@TIME", conflicts_with_all = ["failures", "mtbf"])]
+    fail: Vec<(NodeId, Duration)>,
+    /// So many random nodes die, the first at once [default: 1]
+    #[arg(long, value_name = "COUNT", conflicts_with = "mtbf")]
+    failures: Option<u32>,
+    /// ... and the others within this time [default: the timeout]
+    #[arg(long, value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
+    within: Option<Duration>,
+    /// Mean time between failures of one node: one dies at once, more at random until the state is stable
+    #[arg(long, value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
+    mtbf: Option<Duration>,
+    /// Where all chance comes from: the same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How deaths are broadcast: circulant (the paper's double hypercube) or tree (three messages per node)
+    #[arg(long, default_value = "circulant", value_parser = strategy, value_name = "NAME")]
+    strategy: Strategy,
+    /// Let node 0 declare all deaths, as ringwatchd does; else every observer does, as in the paper
+    #[arg(long)]
+    arbiter: bool,
+    /// A node sends at most one message at a time and receives at most one
+    #[arg(long)]
+    one_port: bool,
+    /// Share of messages that get lost
+    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", allow_hyphen_values = true)]
+    loss: f64,
+    /// Share of messages that come twice
+    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", allow_hyphen_values = true)]
+    duplication: f64,
+    /// End the run so long after its begin [default: long enough for the paper's bound on it]
+    #[arg(long, value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
+    horizon: Option<Duration>,
+    /// Simulate also what has no effect: idle heartbeats, late copies
+    #[arg(long)]
+    exact: bool,
+    /// So many runs, each from a seed of its own, and only what they have in common
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "log")]
+    runs: Option<u64>,
+    /// Number of threads for --runs [default: one per processor]
+    #[arg(long, value_name = "COUNT", value_parser = threads)]
+    threads: Option<NonZero<usize>>,
+    /// What to report
+    #[arg(long, value_enum, default_value_t = Level::Events, value_name = "LEVEL")]
+    log: Level,
+    /// Only the summary; the same as --log none
+    #[arg(short, long, conflicts_with = "log")]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Level {
+    /// Only the summary
+    None,
+    /// Deaths, declarations, broadcasts, and when all know
+    Events,
+    /// Each message, too
+    Messages,
+}
+
+fn failure(text: &str) -> Result<(NodeId, Duration), String> {
+    let expected = || "a node and a time were expected, such as 5@1.2s".to_owned();
+    let (node, at) = text.split_once('@').ok_or_else(expected)?;
+    Ok((node.trim().parse().map_err(|_| expected())?, time(at)?))
+}
+
+fn strategy(text: &str) -> Result<Strategy, String> {
+    match text {
+        "circulant" => Ok(Strategy::Circulant),
+        "tree" => Ok(Strategy::Tree),
+        _ => Err("it must be circulant or tree".into()),
+    }
+}
+
+/// Runs the scenario.
+pub fn simulate(arguments: &Arguments) -> ExitCode {
+    let scenario = arguments.scenario();
+    if let Some(runs) = arguments.runs {
+        return simulate_many(&scenario, runs, arguments.threads.unwrap_or_else(all_threads));
+    }
+    let level = if arguments.quiet { Level::None } else { arguments.log };
+    match simulator::run_logged(&scenario, &mut Printer(level)) {
+        Ok(outcome) => {
+            print(&summary(&scenario, &outcome));
+            ExitCode::SUCCESS
+        }
+        Err(error) => refuse(&error.to_string()),
+    }
+}
+
+fn simulate_many(scenario: &Scenario, runs: u64, threads: NonZero<usize>) -> ExitCode {
+    if let Err(error) = scenario.validate() {
+        return refuse(&error.to_string());
+    }
+    let began = Instant::now();
+    let one = |number| {
+        let seed = Stream::seed_of_run(scenario.seed, number);
+        simulator::run(&Scenario { seed, ..scenario.clone() }).expect("a scenario is valid whatever its seed")
+    };
+    let outcomes = batch(runs, threads, one, || {});
+    let stable: Vec<_> = outcomes.iter().filter_map(Outcome::stabilization).collect();
+    let line = |what: &str, times: Vec<f64>| {
+        let Sample { mean, low, high, most, .. } = Sample::of(times);
+        format!("{what}: mean {mean:.6} s, 5 % to 95 % of the runs {low:.6} to {high:.6} s, longest {most:.6} s\n")
+    };
+    print(&line("first failure known by all", stable.iter().map(|(first, _)| first.as_secs_f64()).collect()));
+    print(&line("stable", stable.iter().map(|(_, all)| all.as_secs_f64()).collect()));
+    let messages: u64 = outcomes.iter().map(Outcome::message_count).sum();
+    print(&format!("{} of {runs} runs became stable; {} messages per run\n", stable.len(), messages / runs));
+    // Not on standard output, which is the same every time.
+    let took = began.elapsed().as_secs_f64();
+    eprintln!("{took:.1} s on {threads} threads, {:.1} ms per run", took * 1e3 / runs as f64);
+    ExitCode::SUCCESS
+}
+
+impl Arguments {
+    fn scenario(&self) -> Scenario {
+        let failures = match (self.fail.as_slice(), self.mtbf) {
+            ([], Some(node_mtbf)) => Failures::Exponential { node_mtbf },
+            ([], None) => {
+                let span = self.within.unwrap_or(self.timeout);
+                Failures::Within { count: self.failures.unwrap_or(1), span }
+            }
+            (list, _) => Failures::Schedule(list.to_vec()),
+        };
+        Scenario {
+            tau: self.tau,
+            failures,
+            strategy: self.strategy,
+            arbiter: self.arbiter,
+            one_port: self.one_port,
+            loss: self.loss,
+            duplication: self.duplication,
+            seed: self.seed,
+            elision: if self.exact { Elision::NONE } else { Elision::ALL },
+            horizon: self.horizon,
+            ..Scenario::new(self.nodes, self.period, self.timeout)
+        }
+    }
+}
+
+/// Prints events as they happen.
+struct Printer(Level);
+
+impl Log for Printer {
+    fn enter(&mut self, at: i64, entry: Entry) {
+        if self.0 != Level::None && (self.0 == Level::Messages || !matches!(entry, Entry::Sent { .. })) {
+            let _ = writeln!(std::io::stdout(), "{:>+16.6} s  {entry}", at as f64 / 1e9);
+        }
+    }
+
+    fn messages(&self) -> bool {
+        self.0 == Level::Messages
+    }
+}
+
+fn summary(scenario: &Scenario, outcome: &Outcome) -> String {
+    let seconds =
+        |time: Option<Duration>| time.map_or_else(|| "-".into(), |time| format!("{:.6} s", time.as_secs_f64()));
+    let Scenario { nodes, period, timeout, tau, seed, .. } = scenario;
+    let times = [period, timeout, tau].map(|time| parameters::show(*time));
+    let mut lines = vec![
+        String::new(),
+        format!("{nodes} nodes, period {}, timeout {}, tau {}, seed {seed}", times[0], times[1], times[2]),
+        format!("{:>10} {:>16} {:>16} {:>10} {:>16}", "NODE", "DIED", "DECLARED", "BY", "KNOWN BY ALL"),
+    ];
+    for death in &outcome.deaths {
+        let by = death.declared.map_or_else(|| "-".into(), |(_, by)| by.to_string());
+        let times = [death.at, death.declared.map(|(at, _)| at), death.known_by_all].map(seconds);
+        lines.push(format!("{:>10} {:>16} {:>16} {by:>10} {:>16}", death.node, times[0], times[1], times[2]));
+    }
+    let failures = outcome.deaths.iter().filter(|death| death.at.is_some()).count() as u32;
+    let within = failures <= bounds::tolerated(*nodes);
+    let bound = |time: Duration| {
+        let applies = if within { "" } else { ", which is for fewer failures" };
+        format!("(bound {:.3} s{applies})", time.as_secs_f64())
+    };
+    lines.push(match outcome.stable {
+        Some(_) => {
+            format!("stable after {} {}", seconds(outcome.stable), bound(bounds::stable(failures, *nodes, scenario)))
+        }
+        None => format!("not stable by the end of the run at {}", seconds(Some(outcome.end))),
+    });
+    lines.push(format!(
+        "ring closed after {} {}",
+        seconds(outcome.closed),
+        bound(bounds::reconnected(failures, scenario))
+    ));
+    lines.push(format!("{} broadcasts (bound {})", outcome.broadcasts, bounds::broadcasts(failures)));
+    if outcome.false_deaths > 0 {
+        lines.push(format!("{} nodes were declared dead while they were alive", outcome.false_deaths));
+    }
+    let counts: Vec<_> = outcome.messages.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let each = outcome.message_count() as f64 / f64::from(*nodes);
+    lines.push(format!("messages but heartbeats: {} ({each:.1} per node)", counts.join(", ")));
+    lines.push(format!(
+        "{} nodes alive, {} events simulated, {} copies only counted",
+        outcome.alive, outcome.work.events, outcome.work.elided
+    ));
+    lines.join("\n").trim_start().to_owned() + "\n"
+}

@@ -1,0 +1,23 @@
+//! Values on the command line that more than one command reads.
+
+use std::num::NonZero;
+use std::time::Duration;
+
+use rdma_heartbeat::parameters::parse_duration;
+
+/// A time with its unit.
+pub fn time(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| {
+        "a time from zero on with its unit was expected (us, ms, s, min, h, d or y), such as 10ms or 2s".into()
+    })
+}
+
+/// A share of all messages.
+pub fn share(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "a number from 0 to 1 was expected, such as 0.01".into())
+}
+
+/// A number of threads.
+pub fn threads(text: &str) -> Result<NonZero<usize>, String> {
+    text.parse().map_err(|_| "a number from 1 on was expected".into())
+}

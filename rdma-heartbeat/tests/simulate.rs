@@ -1,0 +1,96 @@
+//! `ringwatch simulate` and `ringwatch reproduce`, as a user calls them.
+
+use std::process::{Command, Output};
+
+fn ringwatch(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ringwatch")).args(arguments).output().expect("ringwatch starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
+
+#[test]
+fn a_scenario_that_cannot_be_gets_one_sentence_and_status_2() {
+    for (arguments, named) in [
+        (&["--nodes", "0"][..], "number of nodes is 0"),
+        (&["--nodes", "-3"], "-3"),
+        (&["--nodes", "many"], "many"),
+        (&["--nodes", "8", "--failures", "9"], "only 8 nodes"),
+        (&["--failures", "0"], "no failure"),
+        (&["--nodes", "8", "--fail", "8@0s"], "nodes are 0 to 7"),
+        (&["--fail", "3@0s,3@1s"], "fail twice"),
+        (&["--fail", "3@-1s"], "'3@-1s'"),
+        (&["--fail", "3"], "such as 5@1.2s"),
+        (&["--timeout", "-1s"], "'-1s'"),
+        (&["--timeout", "5"], "with its unit"),
+        (&["--timeout", "50ms"], "longer than the heartbeat period"),
+        (&["--tau", "0ms"], "tau is zero"),
+        (&["--mtbf", "0s"], "mean time between failures is zero"),
+        (&["--loss", "1"], "less than 1"),
+        (&["--duplication", "NaN"], "from 0 to 1"),
+        (&["--horizon", "1e300y"], "with its unit"),
+        (&["--strategy", "gossip"], "gossip"),
+    ] {
+        let output = ringwatch(&[&["simulate"], arguments].concat());
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.starts_with("ringwatch: ") && told.contains(named), "{told}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_run_is_reported_and_the_same_every_time() {
+    let arguments = ["simulate", "--nodes", "20", "--fail", "5@0s,6@100ms", "--seed", "7"];
+    let output = ringwatch(&arguments);
+    assert!(output.status.success());
+    let told = text(&output.stdout);
+    for part in ["node 5 dies", "node 7 declares node 6 dead", "the death of node 5 is known by all", "stable after"] {
+        assert!(told.contains(part), "{part} is not in {told}");
+    }
+    assert_eq!(ringwatch(&arguments), output);
+    let quiet = ringwatch(&[&arguments[..], &["--quiet"]].concat());
+    assert!(told.ends_with(text(&quiet.stdout)) && quiet.stdout.len() < output.stdout.len());
+}
+
+#[test]
+fn many_runs_are_summed_up_alike_on_any_number_of_threads() {
+    let play = |threads| ringwatch(&["simulate", "--nodes", "50", "--runs", "20", "--threads", threads]).stdout;
+    let told = play("1");
+    assert!(text(&told).contains("20 of 20 runs became stable"), "{}", text(&told));
+    assert_eq!(play("3"), told);
+}
+
+#[test]
+fn every_figure_is_drawn_and_compared() {
+    let folder = std::env::temp_dir().join(format!("ringwatch-figures-{}", std::process::id()));
+    let folder = folder.to_str().expect("a plain path");
+    let output = ringwatch(&["reproduce", "--quick", "--runs", "3", "--largest", "64", "--out", folder]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let read = |name: String| std::fs::read_to_string(format!("{folder}/{name}")).expect("a file");
+    let simulated =
+        ["figure-4-lownoise", "figure-4-lowlat", "figure-5-lownoise", "figure-5-lowlat", "figure-6", "figure-7"];
+    for name in ["figure-3", "section-3.4.2"].into_iter().chain(simulated) {
+        let (svg, csv) = (read(format!("{name}.svg")), read(format!("{name}.csv")));
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+        assert_eq!(svg.contains("quick: fewer runs"), simulated.contains(&name), "{name}");
+        let width = csv.lines().next().expect("titles").split(',').count();
+        assert!(csv.lines().count() > 2 && csv.lines().all(|line| line.split(',').count() == width), "{csv}");
+    }
+    let comparison = read("comparison.md".into());
+    assert_eq!(comparison, text(&output.stdout));
+    for figure in ["figure 3", "figure-4", "figure-5", "figure 6", "figure 7", "3.4.2"] {
+        assert!(comparison.contains(figure), "{figure} is not in {comparison}");
+    }
+    std::fs::remove_dir_all(folder).expect("the folder is ours");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let output = ringwatch(&["reproduce", "3", "--out", "/proc/nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("/proc/nowhere"), "{}", text(&output.stderr));
+    assert_eq!(ringwatch(&["reproduce", "8"]).status.code(), Some(2));
+}

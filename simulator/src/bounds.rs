@@ -1,0 +1,35 @@
+//! What the paper proves (theorem 1, lemmas 1 and 2).
+//!
+//! All for f <= [`tolerated`] overlapping failures on n nodes.
+
+use std::time::Duration;
+
+use crate::Scenario;
+
+/// The largest number of overlapping failures that the paper's proof covers: floor(log2 n) - 1.
+///
+/// The text also writes log2(n / 4), which is one less; the theorem's condition is used here.
+pub fn tolerated(nodes: u32) -> u32 {
+    nodes.max(1).ilog2().saturating_sub(1)
+}
+
+/// B(n) = 8 tau log2 n: how long one broadcast takes at most. Needs `period` >= 3 tau.
+pub fn broadcast(nodes: u32, tau: Duration) -> Duration {
+    tau.mul_f64(8.0 * f64::from(nodes.max(1)).log2())
+}
+
+/// R(f) <= f (f + 1) delta + f tau: how long it takes at most until the ring is closed.
+pub fn reconnected(failures: u32, scenario: &Scenario) -> Duration {
+    scenario.timeout.saturating_mul(failures * (failures + 1)).saturating_add(scenario.tau.saturating_mul(failures))
+}
+
+/// f (f + 1) / 2: how many broadcasts there are at most.
+pub fn broadcasts(failures: u32) -> u64 {
+    u64::from(failures) * (u64::from(failures) + 1) / 2
+}
+
+/// T(f) <= R(f) + f (f + 1) / 2 B(n): how long it takes at most until the state is stable.
+pub fn stable(failures: u32, nodes: u32, scenario: &Scenario) -> Duration {
+    let broadcasts = u32::try_from(broadcasts(failures)).unwrap_or(u32::MAX);
+    reconnected(failures, scenario).saturating_add(broadcast(nodes, scenario.tau).saturating_mul(broadcasts))
+}

@@ -1,0 +1,81 @@
+//! Loss, duplication, ports, and the arbiter.
+
+use std::time::Duration;
+
+use simulator::{Failures, Outcome, Scenario, ScenarioError, run};
+
+use crate::{MS, quick};
+
+fn play(scenario: &Scenario) -> Outcome {
+    run(scenario).expect("a valid scenario")
+}
+
+#[test]
+fn lost_messages_are_sent_again_until_all_know() {
+    for seed in 0..50 {
+        // Five heartbeats in a row get lost once in three million times.
+        let scenario = Scenario { loss: 0.05, ..quick(20, 2, seed) };
+        let outcome = play(&scenario);
+        assert!(outcome.stable.is_some() && outcome.false_deaths == 0, "seed {seed}: {outcome:?}");
+        assert!(outcome.messages["acknowledgement"] > 0);
+    }
+}
+
+#[test]
+fn copies_that_come_twice_change_nothing_but_the_times() {
+    for seed in 0..50 {
+        let outcome = play(&Scenario { duplication: 0.5, ..quick(20, 2, seed) });
+        assert!(outcome.stable.is_some() && outcome.false_deaths == 0, "seed {seed}: {outcome:?}");
+        assert_eq!(outcome.deaths.len(), 2);
+    }
+}
+
+#[test]
+fn a_network_that_loses_nearly_all_makes_false_suspicions() {
+    let outcome = play(&Scenario { loss: 0.9, ..quick(10, 1, 1) });
+    assert!(outcome.false_deaths > 0);
+}
+
+#[test]
+fn one_port_makes_a_broadcast_slower() {
+    let (free, ported) = (quick(256, 1, 3), Scenario { one_port: true, ..quick(256, 1, 3) });
+    let spread = |outcome: &Outcome| outcome.deaths[0].known_by_all.unwrap() - outcome.deaths[0].declared.unwrap().0;
+    let (free, ported) = (play(&free), play(&ported));
+    // 14 copies one after another, each half a millisecond on average, instead of side by side.
+    assert!(spread(&ported) > 2 * spread(&free), "{:?}, {:?}", spread(&ported), spread(&free));
+}
+
+#[test]
+fn the_arbiter_declares_all_deaths() {
+    let mut scenario = Scenario { arbiter: true, ..quick(30, 1, 2) };
+    scenario.failures = Failures::Schedule(vec![(7, Duration::ZERO), (8, 3 * MS), (20, 10 * MS)]);
+    let outcome = play(&scenario);
+    assert!(outcome.stable.is_some());
+    assert!(outcome.deaths.iter().all(|death| death.declared.unwrap().1 == 0));
+    assert!(outcome.messages["suspicion"] >= 3);
+}
+
+#[test]
+fn impossible_scenarios_are_refused_in_one_sentence() {
+    let refused = |change: fn(&mut Scenario)| {
+        let mut scenario = quick(10, 1, 1);
+        change(&mut scenario);
+        run(&scenario).unwrap_err()
+    };
+    assert_eq!(refused(|s| s.nodes = 0), ScenarioError::Nodes(0));
+    assert_eq!(refused(|s| s.nodes = u32::MAX), ScenarioError::Nodes(u32::MAX));
+    assert_eq!(refused(|s| s.tau = Duration::ZERO), ScenarioError::Zero("message time tau"));
+    assert!(matches!(refused(|s| s.timeout = s.period), ScenarioError::ShortTimeout { .. }));
+    assert!(matches!(refused(|s| s.period = Duration::MAX), ScenarioError::Long(_)));
+    assert!(matches!(refused(|s| s.loss = 1.0), ScenarioError::Probability { .. }));
+    assert!(matches!(refused(|s| s.duplication = f64::NAN), ScenarioError::Probability { .. }));
+    let failures = |list: &[(u32, u64)]| {
+        let list = list.iter().map(|&(node, at)| (node, Duration::from_millis(at))).collect();
+        run(&Scenario { failures: Failures::Schedule(list), ..quick(10, 1, 1) }).unwrap_err()
+    };
+    assert_eq!(failures(&[]), ScenarioError::NoFailure);
+    assert_eq!(failures(&[(3, 0), (3, 1)]), ScenarioError::Twice(3));
+    assert_eq!(failures(&[(10, 0)]), ScenarioError::UnknownNode { node: 10, nodes: 10 });
+    let many = run(&quick(10, 11, 1)).unwrap_err();
+    assert_eq!(many.to_string(), "11 failures were asked for, but there are only 10 nodes: at most 10 can fail");
+}
