@@ -11,12 +11,16 @@ use propagation::NodeId;
 
 mod flag;
 mod flags;
+mod means;
 mod udp;
 mod verbs;
+mod workshop;
 
-pub use flags::{FlagCounters, Flags, Means};
+pub use flags::{FlagCounters, Flags};
+pub use means::{Inlet, Means, Outlet};
 pub use udp::Udp;
 pub use verbs::Verbs;
+pub use workshop::{Thread, Workshop};
 
 /// What carries the protocol's messages.
 pub trait Transport {

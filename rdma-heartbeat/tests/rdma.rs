@@ -135,6 +135,35 @@ fn heartbeats_are_flags_and_no_datagrams_are_left() {
 
 #[test]
 #[ignore = "needs two virtual machines"]
+fn flags_arrive_while_their_observer_is_stopped() {
+    let mut half = Half::start("one-sided", 7, Carrier::Auto);
+    half.until_flags();
+    half.meet("flags");
+    if let Some(node) = half.here(2) {
+        send_signal(&node.daemon, Signal::SIGSTOP);
+    }
+    half.meet("stopped");
+    // A write that nobody takes is given up after one period.
+    if let Some(node) = half.here(1) {
+        let before = node.report();
+        let after = eventually("six more flags", || {
+            let report = node.report();
+            (report.counters["flags raised"] >= before.counters["flags raised"] + 6).then_some(report)
+        });
+        assert_eq!(after.observer_means.as_deref(), Some("verbs"), "{}", node.stderr());
+        assert_eq!(after.counters["heartbeats sent"], before.counters["heartbeats sent"]);
+    }
+    half.meet("raised");
+    if let Some(node) = half.here(2) {
+        send_signal(&node.daemon, Signal::SIGCONT);
+        eventually("the last of them is seen", || (node.report().counters["flags overtaken"] >= 5).then_some(()));
+    }
+    half.assert_nobody_declared();
+    half.meet("end");
+}
+
+#[test]
+#[ignore = "needs two virtual machines"]
 fn a_daemon_that_is_stopped_for_a_while_or_started_again_is_not_missed() {
     let mut half = Half::start("again", 2, Carrier::Auto);
     half.until_flags();

@@ -3,18 +3,22 @@
 use std::net::SocketAddr;
 
 use propagation::{Message, NodeId, Time};
+use tracing::warn;
 
 use super::{Daemon, Link};
 use crate::launch::{Carrier, LaunchData};
-use crate::transport::{Flags, Means, Verbs};
+use crate::transport::{Flags, Thread, Verbs, Workshop};
 
 /// The flags of node `me`, by what the job's parameters allow and the node has.
 pub(super) fn flags(launch: &LaunchData, me: NodeId, incarnation: u32) -> Flags {
     let parameters = &launch.parameters;
     let may = launch.universe > 1 && parameters.transport != Carrier::Udp;
     let verbs = if may { Verbs::new(parameters.period) } else { None };
-    let means = verbs.map(|verbs| Box::new(verbs) as Box<dyn Means>);
-    Flags::new(means, parameters.transport == Carrier::Verbs, launch.key, me, incarnation, parameters.timeout)
+    let thread = verbs.and_then(|verbs| {
+        let thread = Thread::start(Box::new(verbs)).map_err(|error| warn!(%error, "heartbeats stay datagrams"));
+        thread.ok().map(|thread| Box::new(thread) as Box<dyn Workshop>)
+    });
+    Flags::new(thread, parameters.transport == Carrier::Verbs, launch.key, me, incarnation, parameters.timeout)
 }
 
 impl Daemon {
@@ -23,6 +27,9 @@ impl Daemon {
     pub(super) fn look_at_flag(&mut self, now: Time) {
         let Link::Ring(member) = &mut self.link else { return };
         self.flags.settle(member.emitter(), member.observer());
+        while let (Some((to, word)), Some(network)) = (self.flags.tend(now), &mut self.network) {
+            network.send(to, &Message::Transport { word });
+        }
         if let Some(emitter) = self.flags.look() {
             member.saw(now, emitter, &mut self.actions);
             self.perform(now);

@@ -24,54 +24,15 @@ use serde::{Deserialize, Serialize};
 use tracing::{debug, info, warn};
 
 use super::flag::FlagKey;
+use super::workshop::{Discarded, Job, Product, Workshop};
+use incoming::Incoming;
+use outgoing::Outgoing;
+
+mod incoming;
+mod outgoing;
 
 /// Longest time between two offers that come to nothing.
 const RAREST: Duration = Duration::from_secs(60);
-
-/// A way to raise flags in another node's memory.
-pub trait Means {
-    /// Name for people.
-    fn name(&self) -> &'static str;
-
-    /// Makes a slot that the node behind this address can be allowed to write.
-    ///
-    /// # Errors
-    /// Why the two nodes cannot use this, as a clause.
-    fn open(&mut self, peer: SocketAddr, first_packet: u32) -> Result<Box<dyn Inlet>, String>;
-
-    /// Connects to the slot that the node behind this address has offered.
-    ///
-    /// # Errors
-    /// As above.
-    fn attach(&mut self, peer: SocketAddr, offer: &[u8], first_packet: u32) -> Result<Box<dyn Outlet>, String>;
-}
-
-/// The observer's end.
-pub trait Inlet {
-    /// What the emitter has to know.
-    fn offer(&self) -> Vec<u8>;
-
-    /// Lets the emitter write, which has answered this.
-    ///
-    /// # Errors
-    /// Why that does not work, as a clause.
-    fn connect(&mut self, answer: &[u8]) -> Result<(), String>;
-
-    /// What the emitter wrote last; zero before.
-    fn load(&self) -> u64;
-}
-
-/// The emitter's end.
-pub trait Outlet {
-    /// What the observer has to know.
-    fn answer(&self) -> Vec<u8>;
-
-    /// Writes a value, and returns whether the other side acknowledges what is written.
-    ///
-    /// # Errors
-    /// Why this outlet is of no use any more, as a clause.
-    fn store(&mut self, value: u64) -> Result<bool, String>;
-}
 
 /// What neighbours say to each other about a slot.
 #[derive(Serialize, Deserialize)]
@@ -80,6 +41,12 @@ enum Word {
     Offer { epoch: u64, place: Vec<u8> },
     /// I raise flags in it; or I cannot.
     Answer { epoch: u64, place: Option<Vec<u8>> },
+}
+
+impl Word {
+    fn encode(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).expect("writing a word to memory cannot fail")
+    }
 }
 
 /// What became of flags so far.
@@ -97,52 +64,61 @@ pub struct FlagCounters {
 
 /// The flags between a node and its two neighbours.
 pub struct Flags {
-    means: Option<Box<dyn Means>>,
+    shop: Shop,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    counters: FlagCounters,
+}
+
+/// What both sides need.
+struct Shop {
+    workshop: Option<Box<dyn Workshop>>,
     /// Whether the user wants flags and should hear where there are none.
     insists: bool,
     job_key: [u8; 32],
     me: NodeId,
-    patience: Duration,
-    next_epoch: u64,
-    observer: Option<NodeId>,
-    incoming: Incoming,
-    outgoing: Option<Outgoing>,
-    counters: FlagCounters,
 }
 
-/// The slot of this node's emitter.
-#[derive(Default)]
-struct Incoming {
-    emitter: Option<NodeId>,
-    slot: Option<Offered>,
-    next_offer: Time,
-    /// How long the next offer is waited for, doubled every time.
-    patience: Duration,
-}
+impl Shop {
+    fn is_open(&self) -> bool {
+        self.workshop.is_some()
+    }
 
-struct Offered {
-    epoch: u64,
-    inlet: Box<dyn Inlet>,
-    key: FlagKey,
-    is_connected: bool,
-    value: u64,
-    count: u32,
-}
+    fn name(&self) -> &'static str {
+        self.workshop.as_ref().map_or("none", |workshop| workshop.name())
+    }
 
-struct Outgoing {
-    observer: NodeId,
-    epoch: u64,
-    outlet: Box<dyn Outlet>,
-    key: FlagKey,
-    count: u32,
-    works: bool,
+    fn key(&self, from: NodeId, to: NodeId, epoch: u64) -> FlagKey {
+        FlagKey::new(&self.job_key, from, to, epoch)
+    }
+
+    fn order(&mut self, job: Job) {
+        if let Some(workshop) = &mut self.workshop {
+            workshop.order(job);
+        }
+    }
+
+    fn discard(&mut self, thing: impl Discarded + 'static) {
+        if let Some(workshop) = &mut self.workshop {
+            workshop.discard(Box::new(thing));
+        }
+    }
+
+    fn report(&self, node: Option<NodeId>, direction: &str, why: &str) {
+        if self.insists {
+            warn!(?node, why, "heartbeats {direction} this node stay datagrams");
+        } else {
+            info!(?node, why, "heartbeats {direction} this node stay datagrams");
+        }
+    }
 }
 
 impl Flags {
-    /// The flags of node `me`. Without `means` this node answers that it cannot raise any.
+    /// The flags of node `me`. Without a workshop this node answers that it cannot raise any; if the user `insists`,
+    /// that is worth a warning.
     #[must_use]
     pub fn new(
-        means: Option<Box<dyn Means>>,
+        workshop: Option<Box<dyn Workshop>>,
         insists: bool,
         job_key: [u8; 32],
         me: NodeId,
@@ -150,187 +126,77 @@ impl Flags {
         timeout: Duration,
     ) -> Self {
         Self {
-            means,
-            insists,
-            job_key,
-            me,
-            patience: timeout,
-            next_epoch: u64::from(incarnation) << 32,
-            observer: None,
-            incoming: Incoming::default(),
-            outgoing: None,
+            shop: Shop { workshop, insists, job_key, me },
+            // Every slot of this node has a number of its own, also after a restart.
+            incoming: Incoming::new(u64::from(incarnation) << 32, timeout),
+            outgoing: Outgoing::default(),
             counters: FlagCounters::default(),
         }
     }
 
     /// Learns who the neighbours are; connections to others are given up.
     pub fn settle(&mut self, emitter: Option<NodeId>, observer: Option<NodeId>) {
-        if self.incoming.emitter != emitter {
-            self.incoming = Incoming { emitter, patience: self.patience, ..Incoming::default() };
-        }
-        if self.observer != observer {
-            self.observer = observer;
-            self.outgoing = None;
-        }
+        self.incoming.settle(emitter, &mut self.shop);
+        self.outgoing.settle(observer, &mut self.shop);
     }
 
     /// Takes note of a heartbeat that came as a datagram, and returns what is to be said to its sender.
     pub fn heard(&mut self, now: Time, from: NodeId, address: SocketAddr) -> Option<Vec<u8>> {
-        if self.incoming.emitter != Some(from) || now < self.incoming.next_offer {
-            return None;
-        }
-        let means = self.means.as_mut()?;
-        self.incoming.next_offer = now + self.incoming.patience;
-        self.incoming.patience = (self.incoming.patience * 2).min(RAREST);
-        if self.incoming.slot.as_ref().is_none_or(|slot| slot.is_connected) {
-            // Before a new one is made, so that a device with little room has it.
-            self.incoming.slot = None;
-            let epoch = self.next_epoch;
-            self.next_epoch += 1;
-            let key = FlagKey::new(&self.job_key, from, self.me, epoch);
-            match means.open(address, key.first_packet()) {
-                Ok(inlet) => {
-                    self.incoming.slot = Some(Offered { epoch, inlet, key, is_connected: false, value: 0, count: 0 });
-                }
-                Err(why) => {
-                    self.incoming.next_offer = now + RAREST;
-                    report(self.insists, from, "from", &why);
-                }
-            }
-        }
-        let slot = self.incoming.slot.as_ref()?;
-        Some(encode(&Word::Offer { epoch: slot.epoch, place: slot.inlet.offer() }))
+        self.incoming.heard(now, from, address, &mut self.shop).map(|word| word.encode())
     }
 
     /// Takes what a node says about slots, and returns what is to be said to it.
     pub fn take(&mut self, now: Time, from: NodeId, address: SocketAddr, word: &[u8]) -> Option<Vec<u8>> {
         match postcard::from_bytes(word) {
-            Ok(Word::Offer { epoch, place }) => self.take_offer(from, address, epoch, &place),
-            Ok(Word::Answer { epoch, place }) => {
-                self.take_answer(now, from, epoch, place.as_deref());
-                None
+            Ok(Word::Offer { epoch, place }) => {
+                return self.outgoing.offered(from, address, epoch, place, &mut self.shop).map(|word| word.encode());
             }
-            Err(error) => {
-                debug!(from, %error, "a word about flags cannot be understood");
-                None
-            }
+            Ok(Word::Answer { epoch, place }) => self.incoming.answered(now, from, epoch, place, &mut self.shop),
+            Err(error) => debug!(from, %error, "a word about flags cannot be understood"),
         }
+        None
     }
 
-    fn take_offer(&mut self, from: NodeId, address: SocketAddr, epoch: u64, place: &[u8]) -> Option<Vec<u8>> {
-        // The ring has changed, and the offer will come again once both know.
-        if self.observer != Some(from) {
-            return None;
-        }
-        if self.outgoing.as_ref().is_none_or(|outgoing| outgoing.epoch < epoch) {
-            self.outgoing = None;
-            let key = FlagKey::new(&self.job_key, self.me, from, epoch);
-            let attached = match &mut self.means {
-                Some(means) => means.attach(address, place, key.first_packet()),
-                None => Err("this node has no usable RDMA port, or may not use it".into()),
+    /// Takes what the workshop has finished, and returns what is to be said to whom.
+    pub fn tend(&mut self, now: Time) -> Option<(NodeId, Vec<u8>)> {
+        while let Some(product) = self.shop.workshop.as_mut()?.collect() {
+            let word = match product {
+                Product::Opened { number, inlet } => self.incoming.made(now, number, inlet, false, &mut self.shop),
+                Product::Connected { number, inlet } => self.incoming.made(now, number, inlet, true, &mut self.shop),
+                Product::Attached { number, outlet } => self.outgoing.made(number, outlet, &mut self.shop),
             };
-            match attached {
-                Ok(outlet) => {
-                    self.outgoing = Some(Outgoing { observer: from, epoch, outlet, key, count: 0, works: false });
-                }
-                Err(why) => report(self.insists, from, "to", &why),
+            if let Some((to, word)) = word {
+                return Some((to, word.encode()));
             }
         }
-        let outgoing = self.outgoing.as_ref().filter(|outgoing| outgoing.epoch == epoch);
-        Some(encode(&Word::Answer { epoch, place: outgoing.map(|outgoing| outgoing.outlet.answer()) }))
-    }
-
-    fn take_answer(&mut self, now: Time, from: NodeId, epoch: u64, place: Option<&[u8]>) {
-        let is_open = |slot: &&mut Offered| slot.epoch == epoch && !slot.is_connected;
-        let Some(slot) = self.incoming.slot.as_mut().filter(is_open) else { return };
-        if self.incoming.emitter != Some(from) {
-            return;
-        }
-        let connected = match place {
-            Some(place) => slot.inlet.connect(place),
-            None => Err("it has no usable RDMA port, or may not use it".into()),
-        };
-        match connected {
-            Ok(()) => slot.is_connected = true,
-            Err(why) => {
-                self.incoming.slot = None;
-                self.incoming.next_offer = now + RAREST;
-                report(self.insists, from, "from", &why);
-            }
-        }
+        None
     }
 
     /// Takes note that a node asks for datagrams: its slot for this node, if it had one, is gone.
     pub fn asked(&mut self, from: NodeId) {
-        self.outgoing.take_if(|outgoing| outgoing.observer == from);
+        self.outgoing.asked(from, &mut self.shop);
     }
 
     /// Raises the flag of the next heartbeat, and returns whether it needs no datagram.
     pub fn raise(&mut self, to: NodeId) -> bool {
-        let Some(outgoing) = self.outgoing.as_mut().filter(|outgoing| outgoing.observer == to) else { return false };
-        // Never again from 1: the values would be those of the past. Datagrams lead to a new slot.
-        let Some(count) = outgoing.count.checked_add(1) else {
-            self.outgoing = None;
-            return false;
-        };
-        outgoing.count = count;
-        self.counters.raised += 1;
-        match outgoing.outlet.store(outgoing.key.value(count)) {
-            Ok(acknowledged) => {
-                if acknowledged && !outgoing.works {
-                    let means = self.means.as_ref().map_or("none", |means| means.name());
-                    info!(node = to, means, "heartbeats to this node are flags from now on");
-                }
-                outgoing.works = acknowledged;
-                acknowledged
-            }
-            Err(why) => {
-                warn!(node = to, %why, "a flag could not be raised; heartbeats to this node are datagrams again");
-                self.outgoing = None;
-                false
-            }
-        }
+        self.outgoing.raise(to, &mut self.counters, &mut self.shop)
     }
 
     /// Looks whether the emitter has raised another flag: one load of memory, if it has not.
     pub fn look(&mut self) -> Option<NodeId> {
-        let slot = self.incoming.slot.as_mut()?;
-        let value = slot.inlet.load();
-        if value == slot.value {
-            return None;
-        }
-        slot.value = value;
-        let Some(count) = slot.key.count(value).filter(|count| *count > slot.count) else {
-            self.counters.refused += 1;
-            if self.counters.refused == 1 {
-                let node = self.incoming.emitter;
-                warn!(?node, "a flag is not its emitter's, it is ignored; further ones are only counted");
-            }
-            return None;
-        };
-        if slot.count == 0 {
-            let means = self.means.as_ref().map_or("none", |means| means.name());
-            info!(node = ?self.incoming.emitter, means, "heartbeats of this node are flags from now on");
-        }
-        self.counters.seen += 1;
-        self.counters.overtaken += u64::from(count - slot.count - 1);
-        slot.count = count;
-        self.incoming.patience = self.patience;
-        self.incoming.emitter
+        self.incoming.look(&mut self.counters, self.shop.name())
     }
 
     /// How the emitter's heartbeats come, if not as datagrams.
     #[must_use]
     pub fn incoming(&self) -> Option<&'static str> {
-        let works = self.incoming.slot.as_ref().is_some_and(|slot| slot.count > 0);
-        self.means.as_ref().filter(|_| works).map(|means| means.name())
+        self.incoming.works().then(|| self.shop.name())
     }
 
     /// How this node's own heartbeats go, if not as datagrams.
     #[must_use]
     pub fn outgoing(&self) -> Option<&'static str> {
-        let works = self.outgoing.as_ref().is_some_and(|outgoing| outgoing.works);
-        self.means.as_ref().filter(|_| works).map(|means| means.name())
+        self.outgoing.works().then(|| self.shop.name())
     }
 
     /// What became of flags so far.
@@ -338,18 +204,6 @@ impl Flags {
     pub fn counters(&self) -> &FlagCounters {
         &self.counters
     }
-}
-
-fn report(insists: bool, node: NodeId, direction: &str, why: &str) {
-    if insists {
-        warn!(node, why, "heartbeats {direction} this node stay datagrams");
-    } else {
-        info!(node, why, "heartbeats {direction} this node stay datagrams");
-    }
-}
-
-fn encode(word: &Word) -> Vec<u8> {
-    postcard::to_stdvec(word).expect("writing a word to memory cannot fail")
 }
 
 #[cfg(test)]

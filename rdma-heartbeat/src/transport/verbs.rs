@@ -19,12 +19,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::flags::{Inlet, Means, Outlet};
+use super::means::{Inlet, Means, Outlet};
 use library::Device;
 use pair::{Completion, Far, Pair};
 use port::{DEVICES, Port};
@@ -62,7 +62,7 @@ struct Answer {
 
 /// The RDMA devices of this node.
 pub struct Verbs {
-    devices: BTreeMap<String, Rc<Device>>,
+    devices: BTreeMap<String, Arc<Device>>,
     patience: u8,
 }
 
@@ -89,10 +89,10 @@ impl Verbs {
 
     fn pair_at(&mut self, port: &Port) -> io::Result<Pair> {
         let device = match self.devices.get(&port.device) {
-            Some(device) => Rc::clone(device),
+            Some(device) => Arc::clone(device),
             None => {
                 let device = Device::open(&port.device)?;
-                self.devices.insert(port.device.clone(), Rc::clone(&device));
+                self.devices.insert(port.device.clone(), Arc::clone(&device));
                 device
             }
         };

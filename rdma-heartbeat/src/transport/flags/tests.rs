@@ -1,8 +1,11 @@
 //! Two nodes whose slots are cells of this process.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
+use super::super::means::{Inlet, Means, Outlet};
+use super::super::workshop::carry_out;
 use super::*;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -13,30 +16,30 @@ const KEY: [u8; 32] = [9; 32];
 /// Memory that both nodes reach, by the number of the slot.
 #[derive(Clone, Default)]
 struct Memory {
-    slots: Rc<RefCell<Vec<Rc<SharedSlot>>>>,
-    is_broken: Rc<Cell<bool>>,
+    slots: Arc<Mutex<Vec<Arc<SharedSlot>>>>,
+    is_broken: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
 struct SharedSlot {
-    value: Cell<u64>,
-    is_connected: Cell<bool>,
+    value: AtomicU64,
+    is_connected: AtomicBool,
 }
 
 struct End {
-    slot: Rc<SharedSlot>,
+    slot: Arc<SharedSlot>,
     number: u8,
-    is_broken: Rc<Cell<bool>>,
+    is_broken: Arc<AtomicBool>,
 }
 
 impl Memory {
     fn end(&self, number: u8) -> Box<End> {
-        let slot = Rc::clone(&self.slots.borrow()[usize::from(number)]);
-        Box::new(End { slot, number, is_broken: Rc::clone(&self.is_broken) })
+        let slot = Arc::clone(&self.slots.lock().unwrap()[usize::from(number)]);
+        Box::new(End { slot, number, is_broken: Arc::clone(&self.is_broken) })
     }
 
-    fn last(&self) -> Rc<SharedSlot> {
-        Rc::clone(self.slots.borrow().last().unwrap())
+    fn last(&self) -> Arc<SharedSlot> {
+        Arc::clone(self.slots.lock().unwrap().last().unwrap())
     }
 }
 
@@ -46,12 +49,15 @@ impl Means for Memory {
     }
 
     fn open(&mut self, _: SocketAddr, _: u32) -> Result<Box<dyn Inlet>, String> {
-        self.slots.borrow_mut().push(Rc::default());
-        Ok(self.end(u8::try_from(self.slots.borrow().len() - 1).unwrap()))
+        let mut slots = self.slots.lock().unwrap();
+        slots.push(Arc::default());
+        let number = slots.len() - 1;
+        drop(slots);
+        Ok(self.end(u8::try_from(number).unwrap()))
     }
 
     fn attach(&mut self, _: SocketAddr, offer: &[u8], _: u32) -> Result<Box<dyn Outlet>, String> {
-        if self.is_broken.get() { Err("it is broken".into()) } else { Ok(self.end(offer[0])) }
+        if self.is_broken.load(Relaxed) { Err("it is broken".into()) } else { Ok(self.end(offer[0])) }
     }
 }
 
@@ -61,12 +67,12 @@ impl Inlet for End {
     }
 
     fn connect(&mut self, _: &[u8]) -> Result<(), String> {
-        self.slot.is_connected.set(true);
+        self.slot.is_connected.store(true, Relaxed);
         Ok(())
     }
 
     fn load(&self) -> u64 {
-        self.slot.value.get()
+        self.slot.value.load(Relaxed)
     }
 }
 
@@ -76,11 +82,35 @@ impl Outlet for End {
     }
 
     fn store(&mut self, value: u64) -> Result<bool, String> {
-        if self.is_broken.get() {
+        if self.is_broken.load(Relaxed) {
             return Err("it is broken".into());
         }
-        self.slot.value.set(value);
-        Ok(self.slot.is_connected.get())
+        self.slot.value.store(value, Relaxed);
+        Ok(self.slot.is_connected.load(Relaxed))
+    }
+}
+
+/// Does each job when its product is collected.
+struct Bench {
+    memory: Memory,
+    jobs: VecDeque<Job>,
+}
+
+impl Workshop for Bench {
+    fn name(&self) -> &'static str {
+        self.memory.name()
+    }
+
+    fn order(&mut self, job: Job) {
+        self.jobs.push_back(job);
+    }
+
+    fn collect(&mut self) -> Option<Product> {
+        Some(carry_out(&mut self.memory, self.jobs.pop_front()?))
+    }
+
+    fn discard(&mut self, thing: Box<dyn Discarded>) {
+        drop(thing);
     }
 }
 
@@ -98,8 +128,8 @@ fn address() -> SocketAddr {
 fn couple(emitter_can: bool) -> Couple {
     let memory = Memory::default();
     let flags = |can: bool, me| {
-        let means = can.then(|| Box::new(memory.clone()) as Box<dyn Means>);
-        Flags::new(means, false, KEY, me, 0, TIMEOUT)
+        let bench = || Box::new(Bench { memory: memory.clone(), jobs: VecDeque::new() });
+        Flags::new(can.then(|| bench() as Box<dyn Workshop>), false, KEY, me, 0, TIMEOUT)
     };
     let (mut emitter, mut observer) = (flags(emitter_can, EMITTER), flags(true, OBSERVER));
     emitter.settle(Some(3), Some(OBSERVER));
@@ -112,14 +142,25 @@ impl Couple {
     fn beat(&mut self) -> bool {
         let needs_datagram = !self.emitter.raise(OBSERVER);
         if needs_datagram {
-            let offer = self.observer.heard(self.now, EMITTER, address());
-            let answer = offer.and_then(|offer| self.emitter.take(self.now, OBSERVER, address(), &offer));
-            if let Some(answer) = answer {
+            if let Some(answer) = self.offer().and_then(|offer| self.answer(&offer)) {
                 assert_eq!(self.observer.take(self.now, EMITTER, address(), &answer), None);
+                assert_eq!(self.observer.tend(self.now), None);
             }
         }
         self.now += TIMEOUT / 3;
         needs_datagram
+    }
+
+    /// What the observer says after a datagram.
+    fn offer(&mut self) -> Option<Vec<u8>> {
+        let again = self.observer.heard(self.now, EMITTER, address());
+        again.or_else(|| self.observer.tend(self.now).map(|(_, word)| word))
+    }
+
+    /// What the emitter says to an offer.
+    fn answer(&mut self, offer: &[u8]) -> Option<Vec<u8>> {
+        let again = self.emitter.take(self.now, OBSERVER, address(), offer);
+        again.or_else(|| self.emitter.tend(self.now).map(|(_, word)| word))
     }
 
     fn beats(&mut self, count: usize) -> Vec<bool> {
@@ -143,11 +184,12 @@ fn heartbeats_become_flags_that_are_seen_once_each() {
 #[test]
 fn datagrams_go_on_until_flags_are_acknowledged() {
     let mut couple = couple(true);
-    let offer = couple.observer.heard(couple.now, EMITTER, address()).unwrap();
-    let answer = couple.emitter.take(couple.now, OBSERVER, address(), &offer).unwrap();
+    let offer = couple.offer().unwrap();
+    let answer = couple.answer(&offer).unwrap();
     assert!(!couple.emitter.raise(OBSERVER) && couple.emitter.outgoing().is_none());
     assert_eq!(couple.observer.look(), Some(EMITTER));
     couple.observer.take(couple.now, EMITTER, address(), &answer);
+    couple.observer.tend(couple.now);
     assert!(couple.emitter.raise(OBSERVER));
     assert!(!couple.emitter.raise(6), "a node that offered nothing");
 }
@@ -157,18 +199,18 @@ fn an_error_leads_back_to_datagrams_and_on_to_another_slot() {
     let mut couple = couple(true);
     couple.beats(2);
     couple.observer.look();
-    let old = couple.memory.last().value.get();
-    couple.memory.is_broken.set(true);
+    let old = couple.memory.last().value.load(Relaxed);
+    couple.memory.is_broken.store(true, Relaxed);
     couple.now += TIMEOUT;
     assert_eq!(couple.beats(1), [true]);
-    couple.memory.is_broken.set(false);
+    couple.memory.is_broken.store(false, Relaxed);
     // An offer was refused meanwhile, so the next one takes its time.
     assert_eq!(couple.beats(60).iter().filter(|datagram| !**datagram).count(), 0);
     couple.now += RAREST;
     assert_eq!(couple.beats(2), [true, false]);
     assert_eq!(couple.observer.look(), Some(EMITTER));
     // What was true of the old slot is not of this one.
-    couple.memory.last().value.set(old);
+    couple.memory.last().value.store(old, Relaxed);
     assert_eq!(couple.observer.look(), None);
     assert_eq!(couple.observer.counters().refused, 1);
 }
@@ -178,9 +220,9 @@ fn a_broken_connection_is_made_anew_with_the_next_datagram() {
     let mut couple = couple(true);
     couple.beats(4);
     couple.observer.look();
-    couple.emitter.outgoing = None;
+    couple.emitter.outgoing.detach(&mut couple.emitter.shop);
     assert_eq!(couple.beats(2), [true, false]);
-    assert_eq!(couple.memory.slots.borrow().len(), 2);
+    assert_eq!(couple.memory.slots.lock().unwrap().len(), 2);
 }
 
 #[test]
@@ -189,13 +231,13 @@ fn a_value_that_is_not_the_emitters_counts_for_nothing() {
     couple.beats(3);
     assert_eq!(couple.observer.look(), Some(EMITTER));
     let slot = couple.memory.last();
-    let newest = slot.value.get();
+    let newest = slot.value.load(Relaxed);
     for forged in [newest + 1, newest ^ (1 << 32), u64::MAX, 0, FlagKey::new(&KEY, 3, OBSERVER, 0).value(9)] {
-        slot.value.set(forged);
+        slot.value.store(forged, Relaxed);
         assert_eq!(couple.observer.look(), None, "{forged:x}");
     }
     // An earlier one, repeated.
-    slot.value.set(FlagKey::new(&KEY, EMITTER, OBSERVER, 0).value(1));
+    slot.value.store(FlagKey::new(&KEY, EMITTER, OBSERVER, 0).value(1), Relaxed);
     assert_eq!((couple.observer.look(), couple.observer.counters().refused), (None, 6));
     assert_eq!(couple.beats(1), [false]);
     assert_eq!(couple.observer.look(), Some(EMITTER));
@@ -206,11 +248,11 @@ fn whoever_cannot_says_so_and_is_asked_rarely() {
     let mut couple = couple(false);
     let mut offers = 0;
     for _ in 0..1200 {
-        offers += usize::from(couple.observer.heard(couple.now, EMITTER, address()).is_some_and(|offer| {
-            let answer = couple.emitter.take(couple.now, OBSERVER, address(), &offer).unwrap();
+        if let Some(offer) = couple.offer() {
+            offers += 1;
+            let answer = couple.answer(&offer).unwrap();
             couple.observer.take(couple.now, EMITTER, address(), &answer);
-            true
-        }));
+        }
         couple.now += TIMEOUT / 3;
     }
     assert_eq!((offers, couple.now), (2, RAREST * 2));
@@ -220,16 +262,15 @@ fn whoever_cannot_says_so_and_is_asked_rarely() {
 #[test]
 fn lost_words_are_said_again() {
     let mut couple = couple(true);
-    assert!(couple.observer.heard(couple.now, EMITTER, address()).is_some());
-    assert!(couple.observer.heard(couple.now, EMITTER, address()).is_none());
+    assert!(couple.offer().is_some() && couple.offer().is_none());
     couple.now += TIMEOUT;
-    let offer = couple.observer.heard(couple.now, EMITTER, address()).unwrap();
+    let offer = couple.offer().unwrap();
     // The answer is lost as well.
-    couple.emitter.take(couple.now, OBSERVER, address(), &offer).unwrap();
+    couple.answer(&offer).unwrap();
     assert!(!couple.emitter.raise(OBSERVER));
     couple.now += 2 * TIMEOUT;
     assert_eq!(couple.beats(2), [true, false]);
-    assert_eq!(couple.memory.slots.borrow().len(), 1);
+    assert_eq!(couple.memory.slots.lock().unwrap().len(), 1);
 }
 
 #[test]
@@ -257,7 +298,7 @@ fn whoever_asks_for_datagrams_gets_them() {
 fn a_slot_is_left_before_its_numbers_repeat() {
     let mut couple = couple(true);
     couple.beats(2);
-    couple.emitter.outgoing.as_mut().unwrap().count = u32::MAX - 1;
+    *couple.emitter.outgoing.count().unwrap() = u32::MAX - 1;
     assert!(couple.emitter.raise(OBSERVER));
     assert_eq!(couple.observer.look(), Some(EMITTER));
     couple.now += TIMEOUT;
@@ -268,10 +309,26 @@ fn a_slot_is_left_before_its_numbers_repeat() {
 #[test]
 fn words_of_others_and_nonsense_change_nothing() {
     let mut couple = couple(true);
-    let offer = couple.observer.heard(couple.now, EMITTER, address()).unwrap();
+    let offer = couple.offer().unwrap();
     assert_eq!(couple.emitter.take(couple.now, 3, address(), &offer), None);
     assert_eq!(couple.emitter.take(couple.now, OBSERVER, address(), &[7, 7, 7]), None);
-    let answer = couple.emitter.take(couple.now, OBSERVER, address(), &offer).unwrap();
+    let answer = couple.answer(&offer).unwrap();
     couple.observer.take(couple.now, 6, address(), &answer);
     assert!(!couple.emitter.raise(OBSERVER), "nobody has connected");
+}
+
+#[test]
+fn what_was_made_for_a_former_neighbour_is_given_back() {
+    let mut couple = couple(true);
+    // Ordered, and not made when the ring closes over a gap.
+    assert_eq!(couple.observer.heard(couple.now, EMITTER, address()), None);
+    couple.observer.settle(Some(3), Some(6));
+    assert_eq!(couple.observer.tend(couple.now), None);
+    assert_eq!(Arc::strong_count(&couple.memory.last()), 2, "the list's, and this one");
+    couple.observer.settle(Some(EMITTER), Some(6));
+    let offer = couple.offer().unwrap();
+    assert_eq!(couple.emitter.take(couple.now, OBSERVER, address(), &offer), None);
+    couple.emitter.settle(Some(3), Some(6));
+    assert_eq!(couple.emitter.tend(couple.now), None);
+    assert_eq!(Arc::strong_count(&couple.memory.last()), 3, "and the observer's");
 }

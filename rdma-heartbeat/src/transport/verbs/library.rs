@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::ptr::{self, NonNull};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::layout::*;
 
@@ -75,12 +75,17 @@ pub struct Device {
     name: String,
 }
 
+// SAFETY: libibverbs may be called from any thread, by several at a time; the pointer is never changed.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
 impl Device {
     /// Opens the device of this name.
     ///
     /// # Errors
     /// If libibverbs or its part for this device is not installed, or this process may not use the device.
-    pub fn open(name: &str) -> io::Result<Rc<Self>> {
+    pub fn open(name: &str) -> io::Result<Arc<Self>> {
         let functions = Functions::load()?;
         let wanted = CString::new(name).map_err(io::Error::other)?;
         // SAFETY: a null pointer is allowed where the number of devices would be stored.
@@ -101,7 +106,7 @@ impl Device {
         }
         // SAFETY: the list came from ibv_get_device_list and is not used any more.
         unsafe { (functions.ibv_free_device_list)(list.as_ptr()) };
-        Ok(Rc::new(Self { context: context?, functions, name: name.to_owned() }))
+        Ok(Arc::new(Self { context: context?, functions, name: name.to_owned() }))
     }
 
     /// Its name.
@@ -113,7 +118,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: whatever was made from the context holds an `Rc` of this value, so nothing is left of it.
+        // SAFETY: whatever was made from the context holds an `Arc` of this value, so nothing is left of it.
         unsafe { (self.functions.ibv_close_device)(self.context.as_ptr()) };
     }
 }

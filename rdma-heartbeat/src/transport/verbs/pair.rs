@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::io;
 use std::ptr::{self, NonNull};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::layout::*;
 use super::library::{Device, done, made};
@@ -37,14 +37,17 @@ pub struct Far {
 /// A protection domain: what is registered in it can be reached through its queue pairs only.
 struct Domain {
     domain: NonNull<ibv_pd>,
-    device: Rc<Device>,
+    device: Arc<Device>,
 }
 
+// SAFETY: what libibverbs makes belongs to no thread, and the pointer is never changed.
+unsafe impl Send for Domain {}
+
 impl Domain {
-    fn new(device: &Rc<Device>) -> io::Result<Self> {
+    fn new(device: &Arc<Device>) -> io::Result<Self> {
         // SAFETY: the context is open as long as `device` exists.
         let domain = made(unsafe { (device.functions.ibv_alloc_pd)(device.context.as_ptr()) })?;
-        Ok(Self { domain, device: Rc::clone(device) })
+        Ok(Self { domain, device: Arc::clone(device) })
     }
 }
 
@@ -58,15 +61,18 @@ impl Drop for Domain {
 /// Where the device reports how writes ended.
 struct Completions {
     queue: NonNull<ibv_cq>,
-    device: Rc<Device>,
+    device: Arc<Device>,
 }
 
+// SAFETY: as for `Domain`.
+unsafe impl Send for Completions {}
+
 impl Completions {
-    fn new(device: &Rc<Device>, depth: u32) -> io::Result<Self> {
+    fn new(device: &Arc<Device>, depth: u32) -> io::Result<Self> {
         let (room, none) = (c_int::try_from(depth).unwrap_or(c_int::MAX), ptr::null_mut());
         // SAFETY: the context is open as long as `device` exists; there is no event channel.
         let queue = made(unsafe { (device.functions.ibv_create_cq)(device.context.as_ptr(), room, none, none, 0) })?;
-        Ok(Self { queue, device: Rc::clone(device) })
+        Ok(Self { queue, device: Arc::clone(device) })
     }
 }
 
@@ -84,9 +90,12 @@ pub struct Pair {
     pair: NonNull<ibv_qp>,
     completions: Completions,
     domain: Domain,
-    device: Rc<Device>,
+    device: Arc<Device>,
     port: Port,
 }
+
+// SAFETY: as for `Domain`.
+unsafe impl Send for Pair {}
 
 impl Pair {
     /// Makes an end at this port with room for so many writes under way. The peer can write what is registered for
@@ -94,7 +103,7 @@ impl Pair {
     ///
     /// # Errors
     /// If the device has no room left or refuses.
-    pub fn new(device: &Rc<Device>, port: &Port, depth: u32) -> io::Result<Self> {
+    pub fn new(device: &Arc<Device>, port: &Port, depth: u32) -> io::Result<Self> {
         let (domain, completions) = (Domain::new(device)?, Completions::new(device, depth)?);
         let mut wish = ibv_qp_init_attr {
             qp_context: ptr::null_mut(),
@@ -113,7 +122,7 @@ impl Pair {
         };
         // SAFETY: domain and completion queue exist; the struct outlives the call.
         let pair = made(unsafe { (device.functions.ibv_create_qp)(domain.domain.as_ptr(), &raw mut wish) })?;
-        let this = Self { pair, completions, domain, device: Rc::clone(device), port: port.clone() };
+        let this = Self { pair, completions, domain, device: Arc::clone(device), port: port.clone() };
         this.modify(
             ibv_qp_attr {
                 qp_state: IBV_QPS_INIT,

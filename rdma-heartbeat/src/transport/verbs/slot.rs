@@ -20,6 +20,9 @@ pub struct Slot {
     pair: Pair,
 }
 
+// SAFETY: the memory belongs to this value alone and is only used through an atomic; as for `Pair`.
+unsafe impl Send for Slot {}
+
 impl Slot {
     /// Registers a slot, zero at first, for the peer of this pair. Its key holds for this pair only, because the pair
     /// has its own protection domain.
