@@ -100,6 +100,9 @@ impl Rank {
                 events += 1;
             }
         }
+        if events > 0 {
+            self.segment.note_raised(self.slot, length, rdma_heartbeat::clock::now());
+        }
         events
     }
 }

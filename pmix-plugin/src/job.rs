@@ -12,7 +12,7 @@ use prte_hooks::{ProcessEvent, Runtime};
 use rdma_heartbeat::launch::{LAUNCH_VERSION, LaunchData, Startup, ToDaemon, decode, encode};
 use rdma_heartbeat::logging::say;
 use rdma_heartbeat::parameters::Settings;
-use rdma_heartbeat::segment::{Entry, Phase, SEGMENT_VARIABLE, Segment, path_of};
+use rdma_heartbeat::segment::{Entry, SEGMENT_VARIABLE, Segment, path_of};
 
 use crate::supervisor::Supervisor;
 use crate::{environment, network, parameters};

@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use rdma_heartbeat::launch::{CONTROL_FD, End, FromDaemon, SEGMENT_FD, Startup, ToDaemon, UDP_FD, decode, encode};
+use rdma_heartbeat::pin::Pin;
 use rdma_heartbeat::segment::{Entry, Phase};
 
 use crate::job::Job;
@@ -135,6 +136,7 @@ impl Supervisor {
         let mut buffer = vec![0; PACKET];
         let mut beats = job.segment.beats();
         let mut beaten = Instant::now();
+        let mut looked = Instant::now();
         loop {
             let mut fds = [
                 PollFd::new(instance.control.as_fd(), PollFlags::POLLIN),
@@ -155,7 +157,9 @@ impl Supervisor {
                 return;
             }
             let now = job.segment.beats();
-            if now != beats || self.is_finished() {
+            // This process itself was kept from looking: the whole job may have been suspended.
+            let late = std::mem::replace(&mut looked, Instant::now()).elapsed() > stall / 2;
+            if now != beats || self.is_finished() || late {
                 (beats, beaten) = (now, Instant::now());
             } else if beaten.elapsed() > stall {
                 kill(&instance.pidfd);
@@ -199,7 +203,9 @@ impl Supervisor {
         for slot in 0..job.segment.slots() {
             let (pid, phase) = job.segment.occupant(slot);
             if phase != Phase::Unknown && phase != Phase::Finalised && job.launch.parameters.fence {
-                let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL);
+                // What stands in the slot any process of the user could have written.
+                let pin = Pin::take(pid).ok().filter(|pin| pin.is_rank(&job.launch.nspace, job.segment.rank(slot)));
+                let _ = pin.map(|pin| pin.kill());
             }
         }
         job.end(&format!("{why} on prterun's node, so the job ends"));

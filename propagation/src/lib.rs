@@ -14,6 +14,10 @@
 //!   it, and stops if the contact does not come back. Without an arbiter the machine is the paper's.
 //! - **Loss.** The paper assumes lossless channels. Here every message that matters is sent again until it
 //!   is answered, so plain UDP will do.
+//! - **A leaner broadcast.** [`Strategy::Tree`] costs three messages per node instead of 2 log2 n and bears the same
+//!   crashes.
+//! - **Coming and going.** Nodes join ([`Member::grow`]) and leave in order ([`Member::leave`]); neither is a failure.
+//! - **A choice of ring.** [`topology`] keeps nodes of one rack apart, so that a lost rack is found at once.
 //! - **More subjects.** The same broadcast also announces dead ranks, the end of the job, and doubt about
 //!   the contact with the arbiter.
 //!

@@ -157,7 +157,9 @@ impl Member {
             }
             Message::Leave => self.on_leave(now, from, out),
             // Not for a member.
-            Message::Hello { .. } | Message::Roster { .. } | Message::Transport { .. } => {}
+            Message::Hello { .. } | Message::Roster { .. } | Message::Records { .. } | Message::RecordsHeard { .. } => {
+            }
+            Message::AllStopped { .. } | Message::JobSuspended | Message::Transport { .. } => {}
         }
         if ends_hold && !self.is_stopped() {
             out.push(Action::Release);

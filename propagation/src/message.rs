@@ -94,6 +94,34 @@ pub enum Message {
     /// To the arbiter, or to the observer without one: this node leaves the job in order. Answered by a
     /// [`Message::Verdict`].
     Leave,
+    /// To the launcher's node: what happened on the sender's, for people. Shares the wire format only;
+    /// [`Member`](crate::Member) ignores it.
+    Records {
+        /// Which life of the sender recorded it.
+        incarnation: u32,
+        /// The number of the first record, from 0.
+        first: u64,
+        /// When this was sent, on the sender's monotonic clock, in microseconds.
+        sent_us: u64,
+        /// The records, each a line.
+        lines: Vec<u8>,
+    },
+    /// The answer to [`Message::Records`]. Shares the wire format only; [`Member`](crate::Member) ignores it.
+    RecordsHeard {
+        /// The life of the receiver.
+        incarnation: u32,
+        /// How many records of that life have arrived.
+        count: u64,
+    },
+    /// To the launcher's node: every living rank of mine is stopped. Shares the wire format only;
+    /// [`Member`](crate::Member) ignores it.
+    AllStopped {
+        /// How many they are.
+        ranks: u32,
+    },
+    /// The answer to [`Message::AllStopped`] while it holds for every node: somebody has suspended the job. Shares the
+    /// wire format only; [`Member`](crate::Member) ignores it.
+    JobSuspended,
     /// From one node's transport to another's: how heartbeats can reach it otherwise than as messages. Shares the wire
     /// format only; [`Member`](crate::Member) ignores it and hears of such heartbeats by
     /// [`Member::saw`](crate::Member::saw).

@@ -12,7 +12,7 @@
 //! | 16 | 4 | incarnation | which life of the sender, grows with every restart |
 //! | 20 | 8 | counter | grows with every message of that life, from 0 |
 //! | 28 | any | body | the [`Message`] in the [postcard format](https://postcard.jamesmunns.com) |
-//! | end - 16 | 16 | MAC | the first 16 bytes of BLAKE3 keyed with the job's key over all the bytes before it |
+//! | end - 16 | 16 | MAC | the first 16 bytes of BLAKE3 keyed with the job's key over all the bytes before it and the receiver's node id |
 //!
 //! An envelope has at most [`MAX_LEN`] bytes. That leaves room for a [`Notice`](crate::Notice) with more than
 //! 50,000 dead nodes, because their list is sent as gaps.
@@ -25,7 +25,8 @@
 //!
 //! The variant of an enum is its position; fields follow in the order of their declaration. [`Message`]:
 //! 0 `Heartbeat`, 1 `NewObserver`, 2 `Suspect`, 3 `Notice`, 4 `Ack`, 5 `Probe`, 6 `ProbeReply`, 7 `Verdict`, 8 `Ready`,
-//! 9 `ReadyAck`, 10 `Hello`, 11 `Roster`, 12 `Spared`, 13 `Complete`, 14 `Done`, 15 `Leave`, 16 `Transport`.
+//! 9 `ReadyAck`, 10 `Hello`, 11 `Roster`, 12 `Spared`, 13 `Complete`, 14 `Done`, 15 `Leave`,
+//! 16 `Records`, 17 `RecordsHeard`, 18 `AllStopped`, 19 `JobSuspended`, 20 `Transport`.
 //!
 //! A [`Notice`](crate::Notice), which follows the byte 3:
 //!
@@ -49,13 +50,15 @@
 //!
 //! All daemons of a job speak the same version, for they come from one installation; another one is
 //! [refused](Rejected::Version), not guessed at. New variants go to the end and keep the version. A field that comes,
-//! goes or changes makes a new one: 2 added `left`, `universe` and `route` to a notice.
+//! goes or changes makes a new one: 2 added `left`, `universe` and `route` to a notice, and
+//! the receiver to the MAC.
 //!
 //! # What the envelope protects against
 //!
 //! Whoever has the key of the job can speak for each of its nodes; whoever has not can do no more than delay,
 //! drop and repeat datagrams, and repetitions are refused: per sender a new incarnation replaces the older
 //! ones, and within one a [window](Rejected::Replayed) of about 2,000 counters lets datagrams overtake each other.
+//! A datagram that was meant for one node is forged to every other.
 //! The content is not secret.
 
 mod window;
@@ -92,10 +95,11 @@ impl Sealer {
         Sealer { job, key, me, incarnation, counter: 0 }
     }
 
-    /// Replaces the content of `buffer` by the next envelope. Allocates only if the capacity does not suffice.
+    /// Replaces the content of `buffer` by the next envelope, for node `to`. Allocates only if the capacity does not
+    /// suffice.
     ///
     /// A message too large for [`MAX_LEN`] is written all the same, and every [`Opener`] will refuse it.
-    pub fn seal(&mut self, message: &Message, buffer: &mut Vec<u8>) {
+    pub fn seal(&mut self, to: NodeId, message: &Message, buffer: &mut Vec<u8>) {
         buffer.clear();
         buffer.extend_from_slice(&MAGIC);
         buffer.extend_from_slice(&[VERSION, FLAGS]);
@@ -104,16 +108,17 @@ impl Sealer {
         buffer.extend_from_slice(&self.incarnation.to_le_bytes());
         buffer.extend_from_slice(&self.counter.to_le_bytes());
         postcard::to_io(message, &mut *buffer).expect("writing a message to memory cannot fail");
-        let mac = mac(&self.key, buffer);
+        let mac = mac(&self.key, buffer, to);
         buffer.extend_from_slice(&mac);
         self.counter += 1;
     }
 }
 
-/// Opens the envelopes of all senders of one job.
+/// Opens the envelopes of all senders of one job to one node.
 pub struct Opener {
     job: u64,
     key: [u8; 32],
+    me: NodeId,
     senders: BTreeMap<NodeId, Window>,
 }
 
@@ -135,7 +140,7 @@ pub enum Rejected {
     /// It belongs to another job.
     #[error("the datagram belongs to another job")]
     Job,
-    /// Its MAC does not fit: it was damaged, or made without the key.
+    /// Its MAC does not fit: it was damaged, made without the key, or meant for another node.
     #[error("the datagram is damaged or forged")]
     Forged,
     /// It is genuine but holds no message that is known here.
@@ -148,9 +153,9 @@ pub enum Rejected {
 }
 
 impl Opener {
-    /// An opener for the messages of this job.
-    pub fn new(job: u64, key: [u8; 32]) -> Opener {
-        Opener { job, key, senders: BTreeMap::new() }
+    /// An opener for the messages of this job to node `me`.
+    pub fn new(job: u64, key: [u8; 32], me: NodeId) -> Opener {
+        Opener { job, key, me, senders: BTreeMap::new() }
     }
 
     /// The sender and the message in an envelope.
@@ -175,7 +180,7 @@ impl Opener {
         if header.job != self.job {
             return Err(Rejected::Job);
         }
-        if !is_equal(mac, &self::mac(&self.key, signed)) {
+        if !is_equal(mac, &self::mac(&self.key, signed, self.me)) {
             return Err(Rejected::Forged);
         }
         let window = self.senders.entry(header.from).or_default();
@@ -219,8 +224,8 @@ impl Header {
     }
 }
 
-fn mac(key: &[u8; 32], signed: &[u8]) -> [u8; MAC_LEN] {
-    let hash = blake3::keyed_hash(key, signed);
+fn mac(key: &[u8; 32], signed: &[u8], to: NodeId) -> [u8; MAC_LEN] {
+    let hash = blake3::Hasher::new_keyed(key).update(signed).update(&to.to_le_bytes()).finalize();
     *hash.as_bytes().first_chunk().expect("a hash is longer than the MAC")
 }
 

@@ -76,7 +76,7 @@ fn memory_grows_with_the_dead_and_not_with_the_ring() {
         let bytes = bytes_after(1_000_000, deaths);
         println!("{deaths} deaths: {bytes} bytes");
         assert_eq!(bytes, bytes_after(10_000, deaths));
-        assert!(bytes <= 200 * deaths as usize + 2000, "{bytes} bytes for {deaths} deaths");
+        assert!(bytes <= 120 * deaths as usize + 1000, "{bytes} bytes for {deaths} deaths");
     }
 }
 

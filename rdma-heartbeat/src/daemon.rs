@@ -7,6 +7,8 @@
 //! | `neighbours` | heartbeats that are flags |
 //! | `outcome` | what follows: facts, the end of the job, the end of this node |
 //! | `report` | the status report |
+//! | `chronicle` | the history |
+//! | `pause` | the job or this daemon is kept from running |
 //!
 //! A daemon lives through up to three stages: *meeting* (the addresses of the other nodes are not known), *watching*
 //! (a member of the ring) and *ending* (the others may still need to hear from it). All inputs are served in all
@@ -21,6 +23,7 @@ use propagation::{Action, Config, EndReason, Member, RankReason, Time};
 use tracing::{info, warn};
 
 use crate::control::{Control, Received};
+use crate::history::Event;
 use crate::job::Job;
 use crate::launch::{LAUNCH_VERSION, Startup};
 use crate::lifeline::Lifelines;
@@ -31,13 +34,17 @@ use crate::rendezvous::{self, Rendezvous, Step};
 use crate::runtime::Runtime;
 use crate::segment::{FLAG_ALL_READY, Segment, SegmentError};
 use crate::status::Server;
+use crate::suspension::Suspension;
 use crate::transport::{Flags, Udp};
 use crate::watch::{Sighting, Watch};
 use crate::{clock, logging, setup};
+use chronicle::Chronicle;
 
+mod chronicle;
 mod inputs;
 mod neighbours;
 mod outcome;
+mod pause;
 mod report;
 
 /// Delay of a turn of the loop from which on more may have happened than the poller had told.
@@ -72,9 +79,17 @@ enum Link {
     Ring(Box<Member>),
 }
 
+impl Link {
+    fn is_ring(&self) -> bool {
+        matches!(self, Self::Ring(_))
+    }
+}
+
 /// The last stage.
 struct Ending {
     exit_by: Time,
+    /// Not before this may the daemon exit: it may yet hear something for the history.
+    settled_at: Time,
     kill_runtime_at: Option<Time>,
     /// Whether ranks that appear only now are to be ended, too.
     fences: bool,
@@ -109,6 +124,8 @@ pub struct Daemon {
     sentence: Option<String>,
     ending: Option<Ending>,
     status: Option<Server>,
+    chronicle: Chronicle,
+    suspension: Option<Suspension>,
     actions: Vec<Action>,
     sightings: Vec<Sighting>,
     steps: Vec<Step>,
@@ -157,14 +174,18 @@ impl Daemon {
         let status = Server::new(&launch.nspace, me)
             .map_err(|error| warn!(%error, "ringwatch status will not find this daemon"))
             .ok();
+        let host = logging::host();
         Ok(Self {
-            host: logging::host(),
+            suspension: parameters.stop_timeout.map(Suspension::new),
+            chronicle: Chronicle::new(&startup, &host, segment.slots()),
+            host,
             poller: Poller::new()?,
             control,
             network,
             flags,
             watch: Watch::new(
                 &segment,
+                &launch.nspace,
                 parameters.period,
                 parameters.stop_timeout,
                 parameters.fence,
@@ -208,15 +229,21 @@ impl Daemon {
         if let Some(server) = &self.status {
             self.poller.add(server.descriptor(), Token::Status)?;
         }
+        if let Some(feed) = &self.chronicle.feed {
+            self.poller.add(feed.descriptor(), Token::Feed)?;
+        }
         let now = clock::now();
+        self.chronicle.note(now, Event::Started { pid, incarnation });
         if let Some(roster) = self.startup.roster.take() {
             self.join(roster, now);
         } else if self.network.is_none() {
             self.join(Vec::new(), now);
         }
         let mut ready = Vec::with_capacity(32);
+        let mut planned = Time::MAX;
         loop {
             let now = clock::now();
+            self.note_lateness(planned, now);
             self.segment.beat();
             for token in &ready {
                 self.take(*token, now);
@@ -226,7 +253,8 @@ impl Daemon {
                 info!("ended");
                 return Ok(());
             }
-            self.poller.wait(self.deadline(now), &mut ready)?;
+            planned = self.deadline(now);
+            self.poller.wait(planned, &mut ready)?;
         }
     }
 
@@ -244,7 +272,9 @@ impl Daemon {
         for (rank, reason) in self.waiting.drain(..) {
             member.announce_rank(now, rank, reason, &mut self.actions);
         }
-        info!(emitter = ?member.emitter(), observer = ?member.observer(), "watching");
+        let (emitter, observer) = (member.emitter(), member.observer());
+        info!(?emitter, ?observer, "watching");
+        self.chronicle.note(now, Event::Watching { emitter, observer });
         self.link = Link::Ring(Box::new(member));
         self.perform(now);
     }
@@ -252,6 +282,7 @@ impl Daemon {
     /// Does what time asks for.
     fn elapse(&mut self, now: Time) {
         let mut sightings = std::mem::take(&mut self.sightings);
+        self.look_for_suspension(now);
         self.watch.look(now, &self.segment, &mut sightings);
         for sighting in sightings.drain(..) {
             self.saw(sighting, now);
@@ -294,12 +325,13 @@ impl Daemon {
             }
         }
         self.judge(now);
+        self.continue_chronicle(now);
         self.control.flush();
         if let Some(server) = &mut self.status {
             server.serve(now);
         }
         if self.ending.as_mut().is_some_and(|ending| ending.kill_runtime_at.take_if(|at| now >= *at).is_some()) {
-            self.runtime.kill();
+            self.fence_runtime(now);
         }
     }
 
@@ -322,7 +354,7 @@ impl Daemon {
     }
 
     fn judges(&self) -> bool {
-        self.startup.me == 0 && self.ending.is_none() && matches!(self.link, Link::Ring(_))
+        self.startup.me == 0 && self.ending.is_none() && self.link.is_ring()
     }
 
     /// When to turn next although nothing happens: at least once a period, which is also the sign of life for the plugin.
@@ -337,6 +369,7 @@ impl Daemon {
         let judgement = if self.judges() { self.job.deadline() } else { Time::MAX };
         [self.link_deadline(), ending, unfinished, hanging, judgement, self.watch.deadline(), self.runtime.deadline()]
             .into_iter()
+            .chain([self.chronicle.deadline(now)])
             .fold(now + self.startup.launch.parameters.period, Time::min)
             // Whatever a module asks for: never a loop that keeps the processor from everybody else.
             .max(now + Duration::from_micros(50))
@@ -357,7 +390,8 @@ impl Daemon {
             Link::Ring(member) => member.drained(),
         };
         let patience = now < ending.exit_by;
-        ending.kill_runtime_at.is_none() && (!patience || (told && !self.control.has_backlog()))
+        let settled = now >= ending.settled_at;
+        ending.kill_runtime_at.is_none() && (!patience || (told && settled && !self.control.has_backlog()))
     }
 
     fn fence_is_on(&self) -> bool {

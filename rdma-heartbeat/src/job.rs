@@ -104,6 +104,13 @@ impl Job {
         self.rank_nodes.get(rank as usize).copied()
     }
 
+    /// The nodes on which a rank lives, as far as is known.
+    #[must_use]
+    pub fn nodes_with_ranks(&self) -> BTreeSet<NodeId> {
+        let living = self.rank_nodes.iter().zip(&self.dead_ranks).filter(|(_, dead)| !**dead);
+        living.map(|(node, _)| *node).collect()
+    }
+
     /// Takes note of a fact; `None` if it is no news, or no death.
     pub fn learn(&mut self, fact: &Fact, now: Time) -> Option<News> {
         match fact.subject {

@@ -10,7 +10,7 @@ use propagation::{EndReason, NodeId, NodeReason, RankReason, Time};
 use serde::{Deserialize, Serialize};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 2;
+pub const LAUNCH_VERSION: u16 = 3;
 
 /// Largest packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;
@@ -54,6 +54,8 @@ pub struct Parameters {
     pub log_level: String,
     /// Where the log goes: `stderr` or a path, in which `%h` is the host name, `%j` the job and `%n` the node number.
     pub log: String,
+    /// Where node 0 writes the history of the job: a path like that of the log; empty for nowhere.
+    pub events: String,
 }
 
 /// What prterun's plugin puts into the launch message of a job, for every node.

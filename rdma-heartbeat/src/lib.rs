@@ -9,6 +9,7 @@
 //! | [`job`] | which ranks and nodes are dead, and when that ends the job: no I/O |
 //! | [`rendezvous`] | how the nodes learn each other's addresses: no I/O |
 //! | [`stopped`] | when a process counts as stopped: no I/O |
+//! | [`suspension`] | when the whole job is suspended, which is nobody's failure: no I/O |
 //! | [`network`] | messages over a transport, with what was refused |
 //! | [`transport`] | datagrams between nodes |
 //! | [`watch`] | the ranks of this node |
@@ -17,12 +18,16 @@
 //! | [`lifeline`] | hearing of a death at its beginning |
 //! | [`control`] | the socket to the plugin |
 //! | [`status`] | what `ringwatch status` shows |
-//! | [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
+//! | [`history`] | what `ringwatch events` shows: what happened, on every node |
+//! | [`sink`] | files that are written without waiting |
+//! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
 
+pub mod allocations;
 pub mod clock;
 pub mod control;
 pub mod daemon;
 pub mod defaults;
+pub mod history;
 pub mod job;
 pub mod launch;
 pub mod lifeline;
@@ -35,8 +40,10 @@ pub mod rendezvous;
 pub mod runtime;
 pub mod segment;
 pub mod setup;
+pub mod sink;
 pub mod status;
 pub mod stopped;
+pub mod suspension;
 #[cfg(test)]
 mod testing;
 pub mod transport;

@@ -1,10 +1,10 @@
 //! The log: one line per event, `2026-01-01T00:00:00.000000Z INFO host text key=value`.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -17,6 +17,10 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::clock;
 use crate::launch::LaunchData;
+use crate::sink::{Sink, expand};
+
+/// The file of the log.
+static SINK: OnceLock<Sink> = OnceLock::new();
 
 /// Name of this host.
 #[must_use]
@@ -37,9 +41,10 @@ pub fn start(launch: &LaunchData, me: NodeId) {
         "" | "stderr" => None,
         pattern => {
             let path = expand(pattern, &host, &launch.nspace, me);
-            open(Path::new(&path))
+            Sink::open(Path::new(&path))
                 .map_err(|error| complaints.push(format!("the log {path} cannot be opened ({error}); stderr is used")))
                 .ok()
+                .map(|sink| SINK.get_or_init(|| sink))
         }
     };
     let subscriber = tracing_subscriber::fmt()
@@ -55,22 +60,16 @@ pub fn start(launch: &LaunchData, me: NodeId) {
     }
 }
 
+/// Waits for the last lines of the log to be written.
+pub fn finish() {
+    if let Some(sink) = SINK.get() {
+        sink.finish();
+    }
+}
+
 /// Writes a line to standard error unless that would block.
 pub fn say(line: &str) {
     let _ = Stderr.write_all(format!("{line}\n").as_bytes());
-}
-
-fn expand(pattern: &str, host: &str, job: &str, node: NodeId) -> String {
-    // A job's name is no folder.
-    let job = job.replace('/', "_");
-    pattern.replace("%h", host).replace("%j", &job).replace("%n", &node.to_string())
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
-    File::options().append(true).create(true).open(path)
 }
 
 struct Line {
@@ -90,17 +89,30 @@ where
 }
 
 struct Output {
-    file: Option<File>,
+    file: Option<&'static Sink>,
 }
 
 impl<'a> MakeWriter<'a> for Output {
     type Writer = Box<dyn Write + 'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        match &self.file {
-            Some(file) => Box::new(file),
+        match self.file {
+            Some(sink) => Box::new(Lines(sink)),
             None => Box::new(Stderr),
         }
+    }
+}
+
+struct Lines<'a>(&'a Sink);
+
+impl Write for Lines<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -122,26 +134,5 @@ impl Write for Stderr {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_in_a_log_path_are_filled_in() {
-        assert_eq!(expand("/l/%j/%h-%n.log", "host", "job@1/x", 7), "/l/job@1_x/host-7.log");
-    }
-
-    #[test]
-    fn parent_folders_are_made_and_old_lines_are_kept() {
-        let folder = std::env::temp_dir().join(format!("ringwatch-log-{}", std::process::id()));
-        let path = folder.join("a/b.log");
-        for line in ["one\n", "two\n"] {
-            open(&path).unwrap().write_all(line.as_bytes()).unwrap();
-        }
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

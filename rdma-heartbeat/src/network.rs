@@ -50,7 +50,7 @@ impl Network {
         Self {
             transport,
             sealer: Sealer::new(launch.job, launch.key, me, incarnation),
-            opener: Opener::new(launch.job, launch.key),
+            opener: Opener::new(launch.job, launch.key, me),
             me,
             universe: launch.universe,
             // One byte more than any datagram of ours, so that one that is too long does not look like one that is not.
@@ -67,18 +67,18 @@ impl Network {
 
     /// Sends a message to a node.
     pub fn send(&mut self, to: NodeId, message: &Message) {
-        self.seal(message);
+        self.seal(to, message);
         self.transport.send(to, &self.outgoing);
     }
 
-    /// Sends a message to an address.
-    pub fn send_to(&mut self, to: SocketAddr, message: &Message) {
-        self.seal(message);
-        self.transport.send_to(to, &self.outgoing);
+    /// Sends a message to a node that is not on the roster yet.
+    pub fn send_to(&mut self, to: NodeId, address: SocketAddr, message: &Message) {
+        self.seal(to, message);
+        self.transport.send_to(address, &self.outgoing);
     }
 
-    fn seal(&mut self, message: &Message) {
-        self.sealer.seal(message, &mut self.outgoing);
+    fn seal(&mut self, to: NodeId, message: &Message) {
+        self.sealer.seal(to, message, &mut self.outgoing);
         self.counters.sent += 1;
         self.counters.heartbeats_sent += u64::from(matches!(message, Message::Heartbeat { .. }));
     }

@@ -18,7 +18,7 @@ pub struct Definition {
 }
 
 /// Every parameter, in the order of [`read`]'s argument.
-pub const DEFINITIONS: [Definition; 11] = [
+pub const DEFINITIONS: [Definition; 12] = [
     Definition {
         name: "enable",
         default: "true",
@@ -69,6 +69,11 @@ pub const DEFINITIONS: [Definition; 11] = [
         default: "stderr",
         help: "Where messages go: stderr, or a path in which %h is the host, %j the job and %n the number of the node",
     },
+    Definition {
+        name: "events",
+        default: "",
+        help: "Where prterun's node writes the history of the job, in lines of JSON: a path with the same places as log; default: nowhere, ask with 'ringwatch events'",
+    },
     Definition { name: "daemon", default: "", help: "Path of ringwatchd; default: beside prted, else found in PATH" },
 ];
 
@@ -97,7 +102,8 @@ pub struct Settings {
 /// # Errors
 /// The first value that is malformed or out of range.
 pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
-    let [enable, period, timeout, stop_timeout, fence, interfaces, transport, ports, log_level, log, daemon] = values;
+    let [enable, period, timeout, stop_timeout, fence, interfaces, transport, ports, log_level, log, events, daemon] =
+        values;
     let period_range = (Duration::from_millis(1), Duration::from_secs(60));
     let period = duration("period", period, period_range)?;
     let timeout_range = (period * 3, Duration::from_secs(600).max(period * 3));
@@ -128,6 +134,7 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
             ports: port_range(ports)?,
             log_level: log_level.to_owned(),
             log: log.trim().to_owned(),
+            events: events.trim().to_owned(),
         },
     })
 }

@@ -94,6 +94,22 @@ impl Pin {
         }
     }
 
+    /// Whether this process was started as that rank of that job, as far as can be seen: its environment is that of its
+    /// start, and a process that hides it is believed.
+    #[must_use]
+    pub fn is_rank(&self, nspace: &str, rank: u32) -> bool {
+        let Ok(file) = openat(&self.directory, "environ", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()) else {
+            return true;
+        };
+        let mut environment = Vec::new();
+        if File::from(file).read_to_end(&mut environment).is_err() || environment.is_empty() {
+            return true;
+        }
+        let (nspace, rank) = (format!("PMIX_NAMESPACE={nspace}"), format!("PMIX_RANK={rank}"));
+        let has = |wanted: &str| environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes());
+        has(&nspace) && has(&rank)
+    }
+
     /// The number of the process, for people.
     #[must_use]
     pub fn pid(&self) -> i32 {

@@ -27,6 +27,8 @@ pub enum Token {
     Lifelines,
     /// The socket on which status reports are asked for.
     Status,
+    /// The socket on which the history is asked for, or a connection to it.
+    Feed,
 }
 
 impl Token {
@@ -37,6 +39,7 @@ impl Token {
             Self::Runtime => 2,
             Self::Status => 3,
             Self::Lifelines => 4,
+            Self::Feed => 5,
             Self::Rank(slot) => 1 << 32 | u64::from(slot),
         }
     }
@@ -48,6 +51,7 @@ impl Token {
             2 => Self::Runtime,
             3 => Self::Status,
             4 => Self::Lifelines,
+            5 => Self::Feed,
             code => Self::Rank((code & u64::from(u32::MAX)) as u32),
         }
     }
@@ -166,9 +170,15 @@ mod tests {
 
     #[test]
     fn tokens_survive_their_encoding() {
-        for token in
-            [Token::Control, Token::Network, Token::Runtime, Token::Rank(0), Token::Rank(u32::MAX), Token::Status]
-        {
+        for token in [
+            Token::Control,
+            Token::Network,
+            Token::Runtime,
+            Token::Rank(0),
+            Token::Rank(u32::MAX),
+            Token::Status,
+            Token::Feed,
+        ] {
             assert_eq!(Token::decode(token.encode()), token);
         }
     }

@@ -21,8 +21,8 @@ const PART: usize = 64;
 /// One thing for the caller to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Send this message.
-    Send(SocketAddr, Message),
+    /// Send this message to a node, at an address.
+    Send(NodeId, SocketAddr, Message),
     /// The addresses of all nodes are known.
     Complete(Vec<SocketAddr>),
     /// At node 0: these nodes did not call in time.
@@ -113,15 +113,15 @@ impl Leader {
         // A node with several interfaces calls from several addresses; the first to arrive stays.
         self.callers.entry(from).or_insert(address);
         if self.callers.len() + 1 < self.universe as usize {
-            out.push(Step::Send(address, Message::Hello { node: 0, port_hint: 0 }));
+            out.push(Step::Send(from, address, Message::Hello { node: 0, port_hint: 0 }));
             return;
         }
         let roster: Vec<_> = std::iter::once(self.own).chain(self.callers.values().copied()).collect();
         // First, because whoever comes after a crash of this process needs it: nobody will call again.
         out.push(Step::Complete(roster.clone()));
         let parts = roster_messages(&roster);
-        for address in self.callers.values() {
-            out.extend(parts.iter().map(|part| Step::Send(*address, part.clone())));
+        for (node, address) in &self.callers {
+            out.extend(parts.iter().map(|part| Step::Send(*node, *address, part.clone())));
         }
     }
 }
@@ -188,7 +188,7 @@ impl Caller {
         } else if now >= self.next_call {
             self.next_call = now + CALL_INTERVAL;
             let hello = Message::Hello { node: self.me, port_hint: 0 };
-            out.extend(self.addresses.iter().map(|address| Step::Send(*address, hello.clone())));
+            out.extend(self.addresses.iter().map(|address| Step::Send(0, *address, hello.clone())));
         }
     }
 }
@@ -222,7 +222,7 @@ mod tests {
                     nodes[caller].tick(now, &mut out);
                 }
                 for step in out {
-                    let Step::Send(to, message) = step else { panic!("{step:?}") };
+                    let Step::Send(0, to, message) = step else { panic!("{step:?}") };
                     if to != address(0) || lost() {
                         continue;
                     }
@@ -230,14 +230,18 @@ mod tests {
                     if rosters[0].is_empty() {
                         nodes[0].handle(caller as u32, address(caller), &message, &mut answers);
                     } else {
-                        answers
-                            .extend(roster_messages(&rosters[0]).into_iter().map(|m| Step::Send(address(caller), m)));
+                        answers.extend(
+                            roster_messages(&rosters[0])
+                                .into_iter()
+                                .map(|m| Step::Send(caller as u32, address(caller), m)),
+                        );
                     }
                     for answer in answers {
                         match answer {
                             Step::Complete(roster) => rosters[0] = roster,
-                            Step::Send(to, message) => {
+                            Step::Send(node, to, message) => {
                                 let to = (1..).find(|n| address(*n) == to).unwrap();
+                                assert_eq!(node as usize, to);
                                 let mut done = Vec::new();
                                 if !lost() && rosters[to].is_empty() {
                                     nodes[to].handle(0, address(0), &message, &mut done);
@@ -278,7 +282,7 @@ mod tests {
         let mut leader = Rendezvous::new(0, 4, &[address(0)], Time::ZERO, LIMIT);
         let mut out = Vec::new();
         leader.handle(2, address(2), &hello(2), &mut out);
-        assert_eq!(out, [Step::Send(address(2), hello(0))]);
+        assert_eq!(out, [Step::Send(2, address(2), hello(0))]);
         out.clear();
         leader.handle(1, address(1), &hello(3), &mut out);
         leader.tick(LIMIT - Duration::from_nanos(1), &mut out);

@@ -23,6 +23,18 @@ pub enum Loss {
     Stopped,
 }
 
+impl Loss {
+    /// One word for the history.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::HungUp => "hung-up",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// The runtime daemon as it is watched.
 pub struct Runtime {
     pid: i32,
@@ -35,6 +47,8 @@ pub struct Runtime {
     reported: bool,
     /// Stopped by this daemon, which is no loss.
     held: bool,
+    /// When the whole job was last known to be suspended, which is no loss either.
+    suspended_at: Option<Time>,
 }
 
 impl Runtime {
@@ -58,6 +72,7 @@ impl Runtime {
             hung_up: None,
             reported: false,
             held: false,
+            suspended_at: None,
         })
     }
 
@@ -110,7 +125,13 @@ impl Runtime {
         if self.held {
             return false;
         }
-        self.count.observe(now, pin.is_stopped(), limit)
+        let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
+        self.count.observe(now, pin.is_stopped(), limit) && !excused
+    }
+
+    /// The whole job is suspended: a runtime daemon that is stopped has the whole limit from now on.
+    pub fn excuse(&mut self, now: Time) {
+        self.suspended_at = Some(now);
     }
 
     /// Stops the runtime daemon until [`Runtime::release`]: on a late order to end its ranks it would have them go on for
@@ -139,13 +160,15 @@ impl Runtime {
         self.next_sample.min(after_grace(self.ended)).min(after_grace(self.hung_up))
     }
 
-    /// Kills the runtime daemon if it still lives.
-    pub fn kill(&self) {
-        let Some(pin) = self.pin.as_ref().filter(|pin| !pin.has_ended()) else { return };
-        match pin.kill() {
+    /// Kills the runtime daemon if it still lives; true if it did.
+    pub fn kill(&self) -> bool {
+        let Some(pin) = self.pin.as_ref().filter(|pin| !pin.has_ended()) else { return false };
+        let killed = pin.kill();
+        match &killed {
             Ok(()) => info!(pid = self.pid, "runtime daemon killed"),
             Err(error) => error!(pid = self.pid, %error, "the runtime daemon cannot be killed"),
         }
+        killed.is_ok()
     }
 }
 

@@ -17,7 +17,8 @@
 //!     20     4  beat: incremented by ringwatchd's main loop (atomic)
 //!     24     4  flags (atomic): FLAG_ALL_READY, FLAG_HELD
 //!     28    36  reserved
-//!     64  64*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes)
+//!     64  64*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes),
+//!               raised u32: how much of the log the rank has reported to MPI, raised at u32: when, in microseconds
 //!      …   8*c  log: kind u32, id u32
 //! ```
 
@@ -25,6 +26,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -43,6 +45,8 @@ const SLOT: usize = 64;
 const ENTRY: usize = 8;
 /// Offset of the lifeline in a slot.
 const LIFELINE: usize = 16;
+/// Offset of what a rank has reported to MPI.
+const RAISED: usize = 56;
 
 /// How far a local rank has come in its life with MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -232,6 +236,24 @@ impl Segment {
         self.word(self.slot_offset(slot) + 12).load(Ordering::Acquire)
     }
 
+    /// Takes note that a rank has reported to MPI what the first `count` entries of the log say, at `now`.
+    pub fn note_raised(&self, slot: u32, count: u32, now: Duration) {
+        let offset = self.slot_offset(slot) + RAISED;
+        self.word(offset + 4).store(clock_word(now), Ordering::Relaxed);
+        self.word(offset).store(count, Ordering::Release);
+    }
+
+    /// How many entries of the log a rank has reported to MPI, and when, if that was within half an hour of `now`.
+    #[must_use]
+    pub fn raised(&self, slot: u32, now: Duration) -> (u32, Duration) {
+        let offset = self.slot_offset(slot) + RAISED;
+        let count = self.word(offset).load(Ordering::Acquire).min(self.len());
+        // Negative if the rank has come between the reader's look at the clock and at this.
+        let ago = clock_word(now).wrapping_sub(self.word(offset + 4).load(Ordering::Relaxed)) as i32;
+        let apart = Duration::from_micros(u64::from(ago.unsigned_abs()));
+        (count, if ago < 0 { now + apart } else { now.saturating_sub(apart) })
+    }
+
     /// First word of the lock of a slot: see [`crate::lifeline`].
     #[must_use]
     pub fn lifeline(&self, slot: u32) -> &AtomicU32 {
@@ -331,6 +353,11 @@ impl Drop for Segment {
     }
 }
 
+/// The microseconds of a monotonic clock as far as they fit into a word: they come again after 71 minutes.
+fn clock_word(now: Duration) -> u32 {
+    (now.as_micros() & u128::from(u32::MAX)) as u32
+}
+
 /// Path under which another process of the same user can open the segment of this one.
 #[must_use]
 pub fn path_of(file: &OwnedFd) -> String {
@@ -360,6 +387,19 @@ mod tests {
             (2, Some(Entry::Rank(9)), Some(Entry::Node(2)))
         );
         assert_eq!(reader.entry(2), None);
+    }
+
+    #[test]
+    fn what_a_rank_raised_and_when_is_known_to_others() {
+        let (segment, _file) = Segment::create(&[4, 5], 3).unwrap();
+        let at = Duration::from_micros(u64::from(u32::MAX) * 5 - 10);
+        assert_eq!(segment.raised(1, at).0, 0);
+        segment.append(Entry::Rank(9));
+        segment.note_raised(1, 1, at);
+        assert_eq!(segment.raised(1, at + Duration::from_secs(3)), (1, at));
+        assert_eq!(segment.raised(1, at - Duration::from_secs(3)), (1, at));
+        segment.note_raised(0, 77, at);
+        assert_eq!(segment.raised(0, at).0, 1, "never more than there is");
     }
 
     #[test]

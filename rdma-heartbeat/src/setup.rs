@@ -3,10 +3,10 @@
 
 use nix::errno::Errno;
 use nix::sys::mman::{MlockAllFlags, mlockall};
-use nix::sys::prctl::set_timerslack;
+use nix::sys::prctl::{set_dumpable, set_no_new_privs, set_timerslack};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, Signal, signal};
-use nix::unistd::{Pid, setpgid};
+use nix::unistd::{Pid, getgid, getuid, setpgid, setresgid, setresuid};
 use tracing::{debug, info};
 
 /// Memory that the daemon may come to lock; it needs far less.
@@ -27,6 +27,16 @@ pub fn detach(first: u32) {
     let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
     // SAFETY: closes descriptors that nothing in this process owns yet: it has opened none.
     unsafe { libc::close_range(first, u32::MAX, 0) };
+}
+
+/// Gives up what this process will never need: to become somebody else, and to be looked into, because it has the key.
+pub fn give_up_privileges() {
+    let (user, group) = (getuid(), getgid());
+    // Nothing changes unless the program was installed set-id, which it never should be.
+    let _ = setresgid(group, group, group);
+    let _ = setresuid(user, user, user);
+    let _ = set_no_new_privs();
+    let _ = set_dumpable(false);
 }
 
 /// Asks for priority, for locked memory and for exact timers; what is refused is logged and done without.
@@ -85,6 +95,6 @@ fn lock_memory() {
     let wide = getrlimit(limit).is_ok_and(|(soft, _)| soft >= LOCKED_LIMIT);
     let flags = if wide { MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE } else { MlockAllFlags::MCL_CURRENT };
     if let Err(error) = mlockall(flags) {
-        debug!(%error, "memory stays unlocked");
+        info!(%error, "no right to lock memory; when the node is short of it failures may be seen later");
     }
 }

@@ -105,13 +105,22 @@ pub struct LocalRank {
     pub dead: bool,
 }
 
+/// What the names of these sockets begin with.
+pub const PREFIX: &str = "ringwatch";
+
 /// Name of the abstract socket of a node, without the leading zero byte.
 #[must_use]
 pub fn socket_name(uid: u32, job: &str, node: NodeId) -> String {
+    name_of(PREFIX, uid, job, node)
+}
+
+/// Name of an abstract socket of a node that begins with `prefix`, without the leading zero byte.
+#[must_use]
+pub fn name_of(prefix: &str, uid: u32, job: &str, node: NodeId) -> String {
     // The report itself says which job it is: the name needs only to be different.
     let job =
         if job.len() <= LONGEST_JOB { job.to_owned() } else { format!("{}", blake3::hash(job.as_bytes()).to_hex()) };
-    format!("ringwatch/{uid}/{job}/{node}")
+    format!("{prefix}/{uid}/{job}/{node}")
 }
 
 /// The side of `ringwatchd`.
@@ -184,23 +193,23 @@ impl Connection {
 }
 
 /// The other end is root or the caller's user: anybody may connect to an abstract socket, or listen on one.
-fn is_allowed(stream: &UnixStream) -> bool {
+pub(crate) fn is_allowed(stream: &UnixStream) -> bool {
     getsockopt(stream, sockopt::PeerCredentials)
         .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == nix::unistd::getuid().as_raw())
 }
 
-/// Names of the sockets of this network namespace's daemons that the caller may ask.
+/// Names of the sockets of this network namespace's daemons that begin with `prefix` and that the caller may ask.
 ///
 /// # Errors
 /// If the kernel's list cannot be read.
-pub fn sockets() -> io::Result<Vec<String>> {
+pub fn sockets(prefix: &str) -> io::Result<Vec<String>> {
     let list = std::fs::read_to_string("/proc/net/unix")?;
     let uid = nix::unistd::getuid().as_raw();
-    Ok(names_in(&list, (uid != 0).then_some(uid)))
+    Ok(names_in(&list, prefix, (uid != 0).then_some(uid)))
 }
 
-fn names_in(list: &str, uid: Option<u32>) -> Vec<String> {
-    let prefix = uid.map_or_else(|| "ringwatch/".to_owned(), |uid| format!("ringwatch/{uid}/"));
+fn names_in(list: &str, prefix: &str, uid: Option<u32>) -> Vec<String> {
+    let prefix = uid.map_or_else(|| format!("{prefix}/"), |uid| format!("{prefix}/{uid}/"));
     let mut names: Vec<String> = list
         .lines()
         .filter_map(|line| line.split_ascii_whitespace().nth(7)?.strip_prefix('@'))
@@ -246,7 +255,7 @@ mod tests {
         };
         let report = Report { job: job.clone(), dead: vec![dead; MOST_DEAD], ..Report::default() };
         let name = socket_name(nix::unistd::getuid().as_raw(), &job, 3);
-        assert!(sockets().unwrap().contains(&name));
+        assert!(sockets(PREFIX).unwrap().contains(&name));
         let reader = std::thread::spawn(move || ask(&name).unwrap());
         let limit = crate::clock::now() + Duration::from_secs(10);
         while !reader.is_finished() {
@@ -265,9 +274,9 @@ mod tests {
             0: 00000002 00000000 00010000 0001 01 4 @ringwatch/70/job/1\n\
             0: 00000002 00000000 00010000 0001 01 5 /run/ringwatch/7\n\
             0: 00000002 00000000 00010000 0001 01 6\n";
-        assert_eq!(names_in(list, Some(7)), ["ringwatch/7/job/0"]);
-        assert_eq!(names_in(list, None), ["ringwatch/7/job/0", "ringwatch/70/job/1"]);
-        assert_eq!(names_in(list, Some(8)), Vec::<String>::new());
+        assert_eq!(names_in(list, PREFIX, Some(7)), ["ringwatch/7/job/0"]);
+        assert_eq!(names_in(list, PREFIX, None), ["ringwatch/7/job/0", "ringwatch/70/job/1"]);
+        assert_eq!(names_in(list, PREFIX, Some(8)), Vec::<String>::new());
     }
 
     #[test]

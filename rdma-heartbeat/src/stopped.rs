@@ -35,6 +35,12 @@ impl StopCount {
         let since = *self.since.get_or_insert(now);
         now.saturating_sub(since) >= limit
     }
+
+    /// Since when the process has been stopped in every sample.
+    #[must_use]
+    pub fn since(&self) -> Option<Time> {
+        self.since
+    }
 }
 
 #[cfg(test)]

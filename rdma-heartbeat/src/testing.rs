@@ -8,6 +8,13 @@ pub fn sleeper() -> Child {
     Command::new("sleep").arg("60").spawn().expect("sleep is installed")
 }
 
+/// The same, started as a rank of a job.
+pub fn sleeper_of(nspace: &str, rank: u32) -> Child {
+    let mut command = Command::new("sleep");
+    command.arg("60").env("PMIX_NAMESPACE", nspace).env("PMIX_RANK", rank.to_string());
+    command.spawn().expect("sleep is installed")
+}
+
 /// Waits for something that is bound to happen.
 pub fn wait_until(mut happened: impl FnMut() -> bool) {
     let limit = crate::clock::now() + Duration::from_secs(10);

@@ -46,6 +46,7 @@ struct Slot {
 
 /// The ranks of this node.
 pub struct Watch {
+    nspace: String,
     slots: Vec<Slot>,
     look_interval: Duration,
     next_look: Time,
@@ -54,16 +55,26 @@ pub struct Watch {
     kills: bool,
     /// The ranks are stopped by this watch, which is not their fault.
     holds: bool,
+    /// When the whole job was last known to be suspended, which is not their fault either.
+    suspended_at: Option<Time>,
     never: [Option<i32>; 2],
 }
 
 impl Watch {
-    /// Watches the slots of a segment. `kills`: whether processes may be killed. `runtime` is the process number of
+    /// Watches the slots of a segment of the job `nspace`. `kills`: whether processes may be killed. `runtime` is the process number of
     /// the runtime daemon, which no slot may claim.
     #[must_use]
-    pub fn new(segment: &Segment, period: Duration, stop_limit: Option<Duration>, kills: bool, runtime: i32) -> Self {
+    pub fn new(
+        segment: &Segment,
+        nspace: &str,
+        period: Duration,
+        stop_limit: Option<Duration>,
+        kills: bool,
+        runtime: i32,
+    ) -> Self {
         let slots = (0..segment.slots()).map(|slot| Slot { rank: segment.rank(slot), occupant: Occupant::Absent });
         Self {
+            nspace: nspace.to_owned(),
             slots: slots.collect(),
             look_interval: period.min(LOOK_INTERVAL),
             next_look: Time::ZERO,
@@ -71,6 +82,7 @@ impl Watch {
             next_sample: if stop_limit.is_some() { Time::ZERO } else { Time::MAX },
             kills,
             holds: false,
+            suspended_at: None,
             never: [Some(runtime), i32::try_from(std::process::id()).ok()],
         }
     }
@@ -112,6 +124,9 @@ impl Watch {
             return;
         }
         match Pin::take(pid) {
+            Ok(pin) if !pin.is_rank(&self.nspace, rank) => {
+                error!(rank, pid, "the rank claims to be a process that is not this rank; it is not watched");
+            }
             Ok(pin) => {
                 debug!(rank, pid, "rank is watched");
                 slot.occupant = Occupant::Pinned(pin, StopCount::default());
@@ -129,9 +144,10 @@ impl Watch {
         if self.holds {
             return;
         }
+        let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
         for (index, slot) in self.slots.iter_mut().enumerate() {
             let Occupant::Pinned(pin, count) = &mut slot.occupant else { continue };
-            if !count.observe(now, pin.is_stopped(), limit) {
+            if !count.observe(now, pin.is_stopped(), limit) || excused {
                 continue;
             }
             let number = slot_number(index);
@@ -140,6 +156,28 @@ impl Watch {
                 _ => Sighting::Dead(slot.rank, RankReason::Stopped),
             });
         }
+    }
+
+    /// The whole job is suspended: whoever is stopped has the whole limit from now on.
+    pub fn excuse(&mut self, now: Time) {
+        self.suspended_at = Some(now);
+    }
+
+    /// How many ranks of this node have not ended or finalised, if each of them has been stopped for `span`, by
+    /// somebody else.
+    #[must_use]
+    pub fn all_stopped(&self, now: Time, span: Duration, segment: &Segment) -> Option<u32> {
+        let is_stopped = |count: &StopCount| count.since().is_some_and(|since| now.saturating_sub(since) >= span);
+        let mut stopped = 0;
+        for (index, slot) in self.slots.iter().enumerate() {
+            match &slot.occupant {
+                Occupant::Gone => {}
+                Occupant::Pinned(..) if segment.occupant(slot_number(index)).1 == Phase::Finalised => {}
+                Occupant::Pinned(_, count) if is_stopped(count) => stopped += 1,
+                Occupant::Absent | Occupant::Pinned(..) => return None,
+            }
+        }
+        (!self.holds).then_some(stopped)
     }
 
     /// What becomes readable when the process in a slot ends.
@@ -182,13 +220,10 @@ impl Watch {
         }
     }
 
-    /// Kills a rank of this node if it still lives and has not finalised. Elsewhere or not: does nothing.
-    pub fn fence(&self, rank: u32, segment: &Segment) {
-        for (index, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.rank == rank) {
-            if segment.occupant(slot_number(index)).1 != Phase::Finalised {
-                self.kill(slot);
-            }
-        }
+    /// Kills a rank of this node if it still lives and has not finalised; true if it did. Elsewhere does nothing.
+    pub fn fence(&self, rank: u32, segment: &Segment) -> bool {
+        let slot = self.slots.iter().enumerate().find(|(_, slot)| slot.rank == rank);
+        slot.is_some_and(|(index, slot)| segment.occupant(slot_number(index)).1 != Phase::Finalised && self.kill(slot))
     }
 
     /// Stops all ranks of this node that have not finalised, until [`Watch::release`]. Without fencing nothing is done.
@@ -225,11 +260,9 @@ impl Watch {
         })
     }
 
-    /// Kills all ranks of this node that still live.
-    pub fn fence_all(&self) {
-        for slot in &self.slots {
-            self.kill(slot);
-        }
+    /// Kills all ranks of this node that still live, and names them.
+    pub fn fence_all(&self) -> Vec<u32> {
+        self.slots.iter().filter(|slot| self.kill(slot)).map(|slot| slot.rank).collect()
     }
 
     /// Kills the process in a slot, finalised or not.
@@ -239,20 +272,22 @@ impl Watch {
         }
     }
 
-    fn kill(&self, slot: &Slot) {
-        let Occupant::Pinned(pin, _) = &slot.occupant else { return };
+    fn kill(&self, slot: &Slot) -> bool {
+        let Occupant::Pinned(pin, _) = &slot.occupant else { return false };
         let (rank, pid) = (slot.rank, pin.pid());
         if pin.has_ended() {
-            return;
+            return false;
         }
         if !self.kills {
             warn!(rank, pid, "fencing is off; the rank is not killed");
-            return;
+            return false;
         }
-        match pin.kill() {
+        let killed = pin.kill();
+        match &killed {
             Ok(()) => info!(rank, pid, "fenced"),
             Err(error) => error!(rank, pid, %error, "the rank cannot be killed"),
         }
+        killed.is_ok()
     }
 
     /// Whether every rank of this node has returned from `MPI_Init`. One that died inside never does: what the others
@@ -312,9 +347,10 @@ fn slot_number(index: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{sleeper, wait_until};
+    use crate::testing::{sleeper_of, wait_until};
 
     const LIMIT: Duration = Duration::from_millis(32);
+    const JOB: &str = "job@1";
 
     fn look(watch: &mut Watch, now: u64, segment: &Segment) -> Vec<Sighting> {
         let mut out = Vec::new();
@@ -325,10 +361,10 @@ mod tests {
     #[test]
     fn registrations_are_pinned_once_and_the_runtime_is_never() {
         let (segment, _file) = Segment::create(&[4, 5, 6], 8).unwrap();
-        let mut watch = Watch::new(&segment, LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), []);
         assert_eq!(watch.deadline(), LOOK_INTERVAL);
-        let mut child = sleeper();
+        let mut child = sleeper_of(JOB, 5);
         segment.enter(1, child.id(), Phase::Running);
         segment.enter(2, 1, Phase::Initialising);
         assert_eq!(look(&mut watch, 20, &segment), [Sighting::Pinned(1)]);
@@ -343,12 +379,28 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_cannot_have_another_process_watched() {
+        let (segment, _file) = Segment::create(&[4, 5], 8).unwrap();
+        let (mut other_rank, mut other_job) = (sleeper_of(JOB, 7), sleeper_of("job@2", 5));
+        segment.enter(0, other_rank.id(), Phase::Running);
+        segment.enter(1, other_job.id(), Phase::Running);
+        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
+        assert_eq!(look(&mut watch, 0, &segment), []);
+        assert!(watch.fence_all().is_empty());
+        for child in [&mut other_rank, &mut other_job] {
+            assert!(child.try_wait().unwrap().is_none());
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    #[test]
     fn who_finalised_is_not_dead() {
         let (segment, _file) = Segment::create(&[0, 1], 8).unwrap();
-        let mut child = sleeper();
+        let mut child = sleeper_of(JOB, 0);
         segment.enter(0, child.id(), Phase::Running);
         segment.enter(1, i32::MAX as u32, Phase::Finalised);
-        let mut watch = Watch::new(&segment, LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
         assert!(watch.has_living(&segment) && watch.all_initialised(&segment));
         segment.enter(0, child.id(), Phase::Finalised);
@@ -362,7 +414,7 @@ mod tests {
     fn a_registered_process_that_is_gone_is_dead() {
         let (segment, _file) = Segment::create(&[3], 8).unwrap();
         segment.enter(0, i32::MAX as u32, Phase::Running);
-        let mut watch = Watch::new(&segment, LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Dead(3, RankReason::Reported)]);
         assert_eq!(watch.deadline(), Time::MAX);
     }
@@ -370,9 +422,9 @@ mod tests {
     #[test]
     fn a_stopped_rank_is_dead_after_the_limit_unless_killing_is_off_it_is_then_killed() {
         let (segment, _file) = Segment::create(&[3], 8).unwrap();
-        let mut child = sleeper();
+        let mut child = sleeper_of(JOB, 3);
         segment.enter(0, child.id(), Phase::Running);
-        let mut watch = Watch::new(&segment, LIMIT, Some(LIMIT), false, 1);
+        let mut watch = Watch::new(&segment, JOB, LIMIT, Some(LIMIT), false, 1);
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
         let pid = nix::unistd::Pid::from_raw(child.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();

@@ -19,8 +19,8 @@ fn ringwatch(arguments: &[&str]) -> Output {
 }
 
 /// An envelope whose MAC is right whatever stands in it.
-fn signed(key: &[u8; 32], mut bytes: Vec<u8>) -> Vec<u8> {
-    let mac = blake3::keyed_hash(key, &bytes);
+fn signed(key: &[u8; 32], to: u32, mut bytes: Vec<u8>) -> Vec<u8> {
+    let mac = blake3::Hasher::new_keyed(key).update(&bytes).update(&to.to_le_bytes()).finalize();
     bytes.extend_from_slice(&mac.as_bytes()[..16]);
     bytes
 }
@@ -31,12 +31,12 @@ fn bad_datagrams_are_counted_and_dropped() {
     let (job, key) = (cluster.launch.job, cluster.launch.key);
     let mut stranger = Sealer::new(job, key, 77, 0);
     let mut good = Vec::new();
-    stranger.seal(&Message::Verdict, &mut good);
+    stranger.seal(1, &Message::Verdict, &mut good);
     let unsigned = good[..good.len() - 16].to_vec();
     let with = |at: usize, byte: u8| {
         let mut changed = unsigned.clone();
         changed[at] = byte;
-        signed(&key, changed)
+        signed(&key, 1, changed)
     };
     let mut forged = good.clone();
     *forged.last_mut().unwrap() ^= 1;
@@ -50,7 +50,7 @@ fn bad_datagrams_are_counted_and_dropped() {
         ("version", with(2, 99)),
         ("other job", with(4, !unsigned[4])),
         ("forged", forged),
-        ("malformed", signed(&key, malformed)),
+        ("malformed", signed(&key, 1, malformed)),
         ("unknown node", good.clone()),
         ("replayed", good),
     ];
@@ -205,4 +205,32 @@ fn a_daemon_takes_little_of_the_processor() {
     let share = (used() - before) as f64 / begin.elapsed().as_nanos() as f64;
     println!("{:.3} % of a core", share * 100.0);
     assert!(share < 0.005, "{share}");
+}
+
+#[test]
+fn no_memory_is_asked_for_between_two_heartbeats() {
+    let mut launch = launch(&[2, 2, 2]);
+    launch.parameters.stop_timeout = Some(Duration::from_millis(400));
+    let cluster = Cluster::running(launch);
+    let count = |name: &str, node: usize| cluster.nodes[node].report().counters[name];
+    // Buffers have their size after the first turns.
+    cluster.let_pass(&[0, 1, 2], PERIOD * 10);
+    for node in 0..3 {
+        let (first, second) = (count("allocations", node), count("allocations", node));
+        let question = second - first;
+        // The history of the start may still be on its way to node 0: one stretch of several must be without.
+        let stretches: Vec<_> = (0..5)
+            .map(|_| {
+                let (heartbeats, before) = (count("heartbeats sent", node), count("allocations", node));
+                cluster.let_pass(&[node], PERIOD * 50);
+                let grown = count("allocations", node) - before;
+                (count("heartbeats sent", node) - heartbeats, grown)
+            })
+            .collect();
+        let without = |&(turns, grown): &(u64, u64)| turns >= 25 && grown <= question + 4;
+        assert!(
+            stretches.iter().any(without),
+            "node {node}: heartbeats and allocations {stretches:?}, question {question}"
+        );
+    }
 }

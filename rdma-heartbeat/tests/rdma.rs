@@ -112,7 +112,6 @@ fn run(command: &str) {
 }
 
 #[test]
-#[ignore = "needs two virtual machines"]
 fn heartbeats_are_flags_and_no_datagrams_are_left() {
     let mut half = Half::start("flags", 1, Carrier::Auto);
     half.until_flags();
@@ -134,7 +133,6 @@ fn heartbeats_are_flags_and_no_datagrams_are_left() {
 }
 
 #[test]
-#[ignore = "needs two virtual machines"]
 fn flags_arrive_while_their_observer_is_stopped() {
     let mut half = Half::start("one-sided", 7, Carrier::Auto);
     half.until_flags();
@@ -163,7 +161,6 @@ fn flags_arrive_while_their_observer_is_stopped() {
 }
 
 #[test]
-#[ignore = "needs two virtual machines"]
 fn a_daemon_that_is_stopped_for_a_while_or_started_again_is_not_missed() {
     let mut half = Half::start("again", 2, Carrier::Auto);
     half.until_flags();
@@ -188,7 +185,6 @@ fn a_daemon_that_is_stopped_for_a_while_or_started_again_is_not_missed() {
 }
 
 #[test]
-#[ignore = "needs two virtual machines"]
 fn a_silent_node_is_declared_and_the_ring_closes_with_flags() {
     let mut half = Half::start("silent", 3, Carrier::Auto);
     half.until_flags();
@@ -212,7 +208,6 @@ fn a_silent_node_is_declared_and_the_ring_closes_with_flags() {
 }
 
 #[test]
-#[ignore = "needs two virtual machines"]
 fn a_port_that_goes_down_and_comes_up_again_carries_flags_again() {
     let mut half = Half::start("port", 4, Carrier::Auto);
     half.until_flags();
@@ -227,7 +222,6 @@ fn a_port_that_goes_down_and_comes_up_again_carries_flags_again() {
 }
 
 #[test]
-#[ignore = "needs two virtual machines"]
 fn a_guest_without_rdma_is_watched_by_datagrams() {
     if guest() == 2 {
         run("rdma link delete rxe0");
@@ -260,7 +254,6 @@ struct Offer {
 }
 
 #[test]
-#[ignore = "needs two virtual machines"]
 fn a_peer_can_write_its_slot_with_its_key_and_nothing_else() {
     let own = address_of(guest() - 1);
     let mut verbs = Verbs::new(PERIOD).expect("a virtual machine has an RDMA device");
@@ -285,7 +278,6 @@ fn a_peer_can_write_its_slot_with_its_key_and_nothing_else() {
 }
 
 #[test]
-#[ignore = "needs two virtual machines"]
 fn a_slot_of_another_peer_is_out_of_reach_even_with_its_key() {
     let own = address_of(guest() - 1);
     let mut verbs = Verbs::new(PERIOD).expect("a virtual machine has an RDMA device");
@@ -302,7 +294,6 @@ fn a_slot_of_another_peer_is_out_of_reach_even_with_its_key() {
 }
 
 #[test]
-#[ignore = "needs two virtual machines"]
 fn whole_guest_dies() {
     let mut half = Half::start("guest", 6, Carrier::Auto);
     half.until_flags();

@@ -86,6 +86,42 @@ fn stopped_shorter_than_the_limit_is_not_dead() {
     });
 }
 
+/// What a batch system does: every process of the job is stopped, one host after the other within 300 ms, for much longer
+/// than any timeout.
+fn is_suspended(lab: &Lab, job: Job, with_ringwatchd: bool) {
+    let mut job = job.blocked_in("allreduce", &[]).start(lab);
+    job.wait_until_blocked();
+    let all = job.processes();
+    let suspend = |signal: i32, hosts: [&str; 4]| {
+        for host in hosts {
+            let here = all.iter().filter(|process| process.host == host);
+            for process in here.filter(|process| with_ringwatchd || process.name != "ringwatchd") {
+                process::signal(process.pid, signal);
+            }
+            std::thread::sleep(Duration::from_millis(75));
+        }
+    };
+    suspend(libc::SIGSTOP, ["h1", "h2", "h3", "h4"]);
+    std::thread::sleep(Duration::from_secs(6));
+    suspend(libc::SIGCONT, ["h4", "h2", "h1", "h3"]);
+    // Whoever is to be declared after the pause is declared within twice the longest timeout.
+    std::thread::sleep(Duration::from_secs(4));
+    job.end();
+    let outcome = job.finish();
+    outcome.finished_without(&[]);
+    outcome.require(outcome.diaries.all("error").next().is_none(), "nobody is declared dead");
+}
+
+#[test]
+fn a_suspended_job_loses_nobody() {
+    in_lab(|lab| is_suspended(lab, Job::new().with_default_times(), true));
+}
+
+#[test]
+fn a_suspended_job_whose_watchers_run_on_loses_nobody() {
+    in_lab(|lab| is_suspended(lab, Job::new().with_default_times(), false));
+}
+
 #[test]
 fn the_watch_for_stopped_ranks_can_be_off() {
     in_lab(|lab| {

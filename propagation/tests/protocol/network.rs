@@ -59,7 +59,7 @@ impl Node {
     fn new(config: Config, dead: &[NodeId], now: Time) -> Node {
         Node {
             sealer: Sealer::new(JOB, KEY, config.me, config.incarnation),
-            opener: Opener::new(JOB, KEY),
+            opener: Opener::new(JOB, KEY, config.me),
             member: Member::new(config, dead.iter().copied(), now),
             alive: true,
             facts: vec![],
@@ -263,7 +263,7 @@ impl Network {
         assert_ne!(from, to);
         *self.sent.entry(kind(message)).or_default() += 1;
         let mut bytes = vec![];
-        self.nodes[from as usize].sealer.seal(message, &mut bytes);
+        self.nodes[from as usize].sealer.seal(to, message, &mut bytes);
         let copies = if self.chance(self.duplication) { 2 } else { 1 };
         for _ in 0..copies {
             if self.chance(self.loss) || self.side[from as usize] != self.side[to as usize] {

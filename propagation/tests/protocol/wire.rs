@@ -13,15 +13,22 @@ use crate::solo::copy;
 
 const JOB: u64 = 0x0123_4567_89ab_cdef;
 const KEY: [u8; 32] = [7; 32];
+/// The receiver.
+const TO: u32 = 3;
+
+fn mac(signed: &[u8]) -> [u8; 16] {
+    let hash = blake3::Hasher::new_keyed(&KEY).update(signed).update(&TO.to_le_bytes()).finalize();
+    *hash.as_bytes().first_chunk().unwrap()
+}
 
 fn seal(message: &Message) -> Vec<u8> {
     let mut envelope = vec![];
-    Sealer::new(JOB, KEY, 5, 2).seal(message, &mut envelope);
+    Sealer::new(JOB, KEY, 5, 2).seal(TO, message, &mut envelope);
     envelope
 }
 
 fn open(envelope: &[u8]) -> Result<(u32, Message), Rejected> {
-    Opener::new(JOB, KEY).open(envelope)
+    Opener::new(JOB, KEY, TO).open(envelope)
 }
 
 /// One that has a bit of everything.
@@ -37,8 +44,8 @@ fn resealed(offset: usize, value: u8) -> Vec<u8> {
     let mut envelope = seal(&example());
     envelope[offset] = value;
     let signed = envelope.len() - 16;
-    let mac = blake3::keyed_hash(&KEY, &envelope[..signed]);
-    envelope[signed..].copy_from_slice(&mac.as_bytes()[..16]);
+    let mac = mac(&envelope[..signed]);
+    envelope[signed..].copy_from_slice(&mac);
     envelope
 }
 
@@ -50,8 +57,7 @@ fn the_layout_is_the_documented_one() {
     expected.extend([5, 0, 0, 0, 2, 0, 0, 0]);
     expected.extend([0; 8]);
     expected.extend([0, 0xac, 0x02]);
-    let mac = blake3::keyed_hash(&KEY, &expected);
-    expected.extend(&mac.as_bytes()[..16]);
+    expected.extend(mac(&expected));
     assert_eq!(envelope, expected);
     assert_eq!(seal(&Message::ReadyAck)[28], 9);
 }
@@ -80,8 +86,8 @@ fn every_truncation_and_every_flipped_bit_of_an_authentic_body_is_refused_or_ano
     let open_with = |body: &[u8]| {
         let mut envelope = envelope[..28].to_vec();
         envelope.extend(body);
-        let mac = blake3::keyed_hash(&KEY, &envelope);
-        envelope.extend(&mac.as_bytes()[..16]);
+        let mac = mac(&envelope);
+        envelope.extend(mac);
         open(&envelope)
     };
     for len in 0..body.len() {
@@ -127,8 +133,10 @@ fn each_refusal_has_its_reason() {
     assert_eq!(open(&resealed(28, 99)), Err(Rejected::Malformed));
     // A shorter message in the place of the longer one leaves bytes over.
     assert_eq!(open(&resealed(28, 5)), Err(Rejected::Malformed));
-    assert_eq!(Opener::new(JOB + 1, KEY).open(&envelope), Err(Rejected::Job));
-    assert_eq!(Opener::new(JOB, [8; 32]).open(&envelope), Err(Rejected::Forged));
+    assert_eq!(Opener::new(JOB + 1, KEY, TO).open(&envelope), Err(Rejected::Job));
+    assert_eq!(Opener::new(JOB, [8; 32], TO).open(&envelope), Err(Rejected::Forged));
+    // A verdict that one node was sent must not end another.
+    assert_eq!(Opener::new(JOB, KEY, TO + 1).open(&envelope), Err(Rejected::Forged));
 }
 
 #[test]
@@ -137,12 +145,12 @@ fn a_repetition_is_refused_but_overtaking_is_not() {
     let mut envelopes: Vec<_> = (0..1984)
         .map(|count| {
             let mut envelope = vec![];
-            sealer.seal(&Message::Heartbeat { count }, &mut envelope);
+            sealer.seal(TO, &Message::Heartbeat { count }, &mut envelope);
             envelope
         })
         .collect();
     envelopes.reverse();
-    let mut opener = Opener::new(JOB, KEY);
+    let mut opener = Opener::new(JOB, KEY, TO);
     assert!(envelopes.iter().all(|envelope| opener.open(envelope).is_ok()));
     assert!(envelopes.iter().all(|envelope| opener.open(envelope) == Err(Rejected::Replayed)));
 }
@@ -151,10 +159,10 @@ fn a_repetition_is_refused_but_overtaking_is_not() {
 fn a_new_life_of_a_sender_replaces_the_old_one_and_nobody_else() {
     let sealed = |me, incarnation| {
         let mut envelope = vec![];
-        Sealer::new(JOB, KEY, me, incarnation).seal(&Message::Probe, &mut envelope);
+        Sealer::new(JOB, KEY, me, incarnation).seal(TO, &Message::Probe, &mut envelope);
         envelope
     };
-    let mut opener = Opener::new(JOB, KEY);
+    let mut opener = Opener::new(JOB, KEY, TO);
     assert!(opener.open(&sealed(5, 1)).is_ok());
     assert!(opener.open(&sealed(6, 0)).is_ok());
     assert!(opener.open(&sealed(5, 2)).is_ok());
@@ -166,7 +174,7 @@ fn forgeries_do_not_use_up_counters() {
     let envelope = seal(&example());
     let mut forged = envelope.clone();
     *forged.last_mut().unwrap() ^= 1;
-    let mut opener = Opener::new(JOB, KEY);
+    let mut opener = Opener::new(JOB, KEY, TO);
     assert_eq!(opener.open(&forged), Err(Rejected::Forged));
     assert!(opener.open(&envelope).is_ok());
 }
@@ -177,7 +185,7 @@ fn sealing_needs_no_memory_when_there_is_room() {
     let before = buffer.as_ptr();
     let mut sealer = Sealer::new(JOB, KEY, 5, 0);
     for _ in 0..3 {
-        sealer.seal(&example(), &mut buffer);
+        sealer.seal(TO, &example(), &mut buffer);
     }
     assert_eq!((buffer.as_ptr(), buffer.capacity()), (before, 512));
 }
@@ -246,6 +254,11 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
         any::<(u32, u16)>().prop_map(|(node, port_hint)| Message::Hello { node, port_hint }),
         (any::<(u16, u16)>(), vec(any::<std::net::SocketAddr>(), 0..9))
             .prop_map(|((part, parts), addresses)| Message::Roster { part, parts, addresses: plain(addresses) }),
+        (any::<(u32, u64, u64)>(), vec(any::<u8>(), 0..99))
+            .prop_map(|((incarnation, first, sent_us), lines)| Message::Records { incarnation, first, sent_us, lines }),
+        any::<(u32, u64)>().prop_map(|(incarnation, count)| Message::RecordsHeard { incarnation, count }),
+        any::<u32>().prop_map(|ranks| Message::AllStopped { ranks }),
+        Just(Message::JobSuspended),
         vec(any::<u8>(), 0..99).prop_map(|word| Message::Transport { word }),
     ]
 }
@@ -271,8 +284,7 @@ fn any_body_is_taken_without_a_panic() {
         let mut envelope = seal(&Message::Probe);
         envelope.truncate(28);
         envelope.extend(&body);
-        let mac = blake3::keyed_hash(&KEY, &envelope);
-        envelope.extend(&mac.as_bytes()[..16]);
+        envelope.extend(mac(&envelope));
         assert!(matches!(open(&envelope), Ok(_) | Err(Rejected::Malformed)));
     });
 }

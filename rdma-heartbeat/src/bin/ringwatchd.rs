@@ -4,9 +4,10 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::process::ExitCode;
 
 use nix::fcntl::{FcntlArg, fcntl};
+use rdma_heartbeat::allocations::Counting;
 use rdma_heartbeat::control::Control;
 use rdma_heartbeat::launch::{CONTROL_FD, SEGMENT_FD, UDP_FD};
-use rdma_heartbeat::{daemon, setup};
+use rdma_heartbeat::{daemon, logging, setup};
 
 const HELP: &str = "\
 ringwatchd watches one node of one MPI job. mpirun starts it on every node of a
@@ -15,6 +16,9 @@ hand. See 'ringwatch status' for what it sees.
 
   --help     this text
   --version  the version";
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// The job is over here, or this daemon has ended it: nothing is left to do.
 const DONE: u8 = 0;
@@ -53,7 +57,10 @@ fn serve() -> u8 {
     // A job on one node has no network.
     let socket = adopt(UDP_FD);
     setup::detach(SEGMENT_FD.unsigned_abs() + 1);
-    match daemon::run(control, socket, &segment) {
+    setup::give_up_privileges();
+    let ended = daemon::run(control, socket, &segment);
+    logging::finish();
+    match ended {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("ringwatchd: {error}.");

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use propagation::{EndReason, Message, NodeReason, RankReason, Time};
+use propagation::{EndReason, Message, NodeId, NodeReason, RankReason, Time};
 use tracing::{error, info, warn};
 
+use super::outcome::rank_reason;
 use super::{Daemon, Link};
 use crate::control::Received;
+use crate::history::Event;
 use crate::launch::ToDaemon;
 use crate::poller::Token;
 use crate::rendezvous::{Step, roster_messages};
@@ -51,6 +53,7 @@ impl Daemon {
                 self.sightings = sightings;
             }
             Token::Status => self.take_questions(now),
+            Token::Feed => self.take_callers(now),
         }
     }
 
@@ -108,6 +111,7 @@ impl Daemon {
         if self.startup.me != 0 || self.ending.is_some() {
             return;
         }
+        self.chronicle.note(now, Event::ConnectionLost { peer: node });
         match &mut self.link {
             Link::Ring(member) => {
                 member.declare(now, node, NodeReason::ConnectionLost, &mut self.actions);
@@ -141,7 +145,8 @@ impl Daemon {
             return;
         }
         // First, so that it is true before anybody hears of it.
-        self.watch.fence(rank, &self.segment);
+        self.chronicle.note(now, Event::Observed { rank, reason: rank_reason(reason) });
+        self.fence(rank, now);
         match &mut self.link {
             Link::Meeting(_) => self.waiting.push((rank, reason)),
             Link::Ring(member) => {
@@ -154,7 +159,9 @@ impl Daemon {
     pub(super) fn saw(&mut self, sighting: Sighting, now: Time) {
         match sighting {
             Sighting::Dead(rank, reason) => self.rank_is_dead(rank, reason, now),
-            Sighting::Stuck(slot) => self.watch.end(slot),
+            Sighting::Stuck(slot) => {
+                self.watch.end(slot);
+            }
             Sighting::Pinned(slot) => {
                 let Some(descriptor) = self.watch.descriptor(slot) else { return };
                 if let Err(error) = self.poller.add(descriptor, Token::Rank(slot)) {
@@ -170,7 +177,7 @@ impl Daemon {
                 }
                 // It was declared before it registered, or it comes when all is over.
                 if self.job.is_dead(rank) || self.ending.as_ref().is_some_and(|ending| ending.fences) {
-                    self.watch.fence(rank, &self.segment);
+                    self.fence(rank, now);
                 }
             }
         }
@@ -189,8 +196,20 @@ impl Daemon {
                     rendezvous.handle(from, address, &message, &mut self.steps);
                     self.follow_steps(now);
                 }
-                Link::Ring(_) if matches!(message, Message::Hello { .. }) => self.answer_late_caller(address),
+                Link::Ring(_) if matches!(message, Message::Hello { .. }) => self.answer_late_caller(from, address),
+                Link::Ring(_) if matches!(message, Message::Records { .. } | Message::RecordsHeard { .. }) => {
+                    if let (Some(answer), Some(network)) = (self.chronicle.take(now, from, &message), &mut self.network)
+                    {
+                        network.send(from, &answer);
+                    }
+                }
+                Link::Ring(_) if matches!(message, Message::AllStopped { .. } | Message::JobSuspended) => {
+                    self.hear_of_suspension(now, from, &message);
+                }
                 Link::Ring(_) => {
+                    if let Message::Spared { node: peer } = message {
+                        self.chronicle.note(now, Event::Spared { peer });
+                    }
                     self.mind_flags(now, from, address, &message);
                     if let Link::Ring(member) = &mut self.link {
                         member.handle(now, from, message, &mut self.actions);
@@ -202,11 +221,11 @@ impl Daemon {
     }
 
     /// The roster that it was sent got lost, or it is a new incarnation.
-    fn answer_late_caller(&mut self, address: std::net::SocketAddr) {
+    fn answer_late_caller(&mut self, from: NodeId, address: std::net::SocketAddr) {
         let Some(network) = &mut self.network else { return };
         if self.startup.me == 0 && self.ending.is_none() {
             for part in roster_messages(&self.roster) {
-                network.send_to(address, &part);
+                network.send_to(from, address, &part);
             }
         }
     }
@@ -214,9 +233,9 @@ impl Daemon {
     pub(super) fn follow_steps(&mut self, now: Time) {
         for step in std::mem::take(&mut self.steps) {
             match step {
-                Step::Send(to, message) => {
+                Step::Send(to, address, message) => {
                     if let Some(network) = &mut self.network {
-                        network.send_to(to, &message);
+                        network.send_to(to, address, &message);
                     }
                 }
                 Step::Complete(roster) => {
@@ -244,7 +263,8 @@ impl Daemon {
             return;
         }
         error!(pid, ?loss, "the runtime daemon is lost");
-        self.watch.fence_all();
+        self.chronicle.note(now, Event::RuntimeLost { pid, reason: loss.word().into() });
+        self.fence_all(now);
         if me == 0 {
             let what = if loss == Loss::HungUp { "has given up the job" } else { "was lost" };
             let sentence = format!("prterun (pid {pid}) on {} {what}; all ranks of the job are ended.", self.host);
@@ -252,7 +272,7 @@ impl Daemon {
             return;
         }
         if loss == Loss::Stopped && self.fence_is_on() {
-            self.runtime.kill();
+            self.fence_runtime(now);
         }
         // From here on the ranks die with their node, not each for itself.
         self.resigned = true;

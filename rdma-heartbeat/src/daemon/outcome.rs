@@ -6,6 +6,7 @@ use propagation::{Action, EndReason, Fact, Message, NodeReason, RankReason, Stop
 use tracing::{error, info, warn};
 
 use super::{Daemon, Ending};
+use crate::history::Event;
 use crate::launch::{End, FromDaemon};
 use crate::logging;
 use crate::segment::{Entry, FLAG_HELD};
@@ -23,6 +24,7 @@ impl Daemon {
                 match action {
                     Action::Send { to, message: Message::Heartbeat { .. } } if self.flags.raise(to) => {}
                     Action::Send { to, message } => {
+                        self.chronicle.note_question(now, to, &message);
                         if let Some(network) = &mut self.network {
                             network.send(to, &message);
                         }
@@ -31,6 +33,7 @@ impl Daemon {
                     Action::Stop(reason) => self.stop(reason, now),
                     Action::Hold => {
                         warn!("no contact with the node of mpirun; the ranks of this node wait");
+                        self.chronicle.note(now, Event::Held);
                         self.segment.set_flags(FLAG_HELD);
                         if self.fence_is_on() {
                             self.runtime.hold();
@@ -39,6 +42,7 @@ impl Daemon {
                     }
                     Action::Release => {
                         info!("contact again; the ranks of this node go on");
+                        self.chronicle.note(now, Event::Released);
                         self.segment.clear_flags(FLAG_HELD);
                         self.watch.release();
                         self.runtime.release();
@@ -59,8 +63,10 @@ impl Daemon {
     fn deliver(&mut self, fact: &Fact, now: Time) {
         let Some(news) = self.job.learn(fact, now) else { return };
         // Before anybody hears of it, so that it is true.
-        for rank in news.ranks.iter().filter(|rank| self.job.node_of(**rank) == Some(self.startup.me)) {
-            self.watch.fence(*rank, &self.segment);
+        for rank in &news.ranks {
+            if self.job.node_of(*rank) == Some(self.startup.me) {
+                self.fence(*rank, now);
+            }
         }
         let ranks = news.ranks.iter().map(|rank| Entry::Rank(*rank));
         for entry in ranks.chain(news.node.map(Entry::Node)) {
@@ -75,10 +81,22 @@ impl Daemon {
                 self.control.send(&FromDaemon::NodeDead { node, reason, suspector, at: now });
                 let suspector = suspector.map_or_else(|| "none".into(), |node| node.to_string());
                 let (reason, source, ranks) = (node_reason(reason), fact.source, news.ranks.len());
+                self.chronicle.note(
+                    now,
+                    Event::NodeDead {
+                        peer: node,
+                        reason: reason.into(),
+                        by: source,
+                        suspector: fact.suspector,
+                        ranks: news.ranks,
+                    },
+                );
                 info!(node, reason = %reason, suspector = %suspector, source, ranks, "declared");
             }
             Subject::Rank { rank, reason, .. } => {
                 let (node, reason, source) = (self.job.node_of(rank), rank_reason(reason), fact.source);
+                let (by, on) = (source, node.unwrap_or(source));
+                self.chronicle.note(now, Event::RankDead { rank, on, reason: reason.clone(), by });
                 info!(rank, node = node.unwrap_or(fact.source), reason = %reason, source, "declared");
             }
             Subject::End { .. } | Subject::Doubt | Subject::Grown => {}
@@ -101,6 +119,9 @@ impl Daemon {
         let (end, sentence) = match reason {
             StopReason::Ended(EndReason::Finished) => {
                 info!("the job has finished");
+                if me == 0 {
+                    self.chronicle.note(now, Event::Ended { why: "the job has finished".into() });
+                }
                 self.leave(now);
                 return;
             }
@@ -122,8 +143,9 @@ impl Daemon {
                 (End::DeclaredDead, format!("node {me} ({}) {what}", self.host))
             }
         };
-        self.watch.fence_all();
+        self.fence_all(now);
         error!(reason = ?end, "{sentence}");
+        self.chronicle.note(now, Event::Ended { why: sentence.clone() });
         if me == 0 && end == End::Announced(EndReason::LauncherLost) {
             // The plugin is gone with prterun, and somebody has to tell the user.
             logging::say(&format!("ringwatch: {sentence}"));
@@ -131,20 +153,46 @@ impl Daemon {
         self.control.send(&FromDaemon::End { reason: end, sentence });
         let kills = self.fence_is_on();
         let outcast = matches!(end, End::CutOff | End::DeclaredDead);
+        self.continue_chronicle(now);
         self.ending = Some(Ending {
             exit_by: now + self.patience(),
+            settled_at: now + self.time_to_settle(),
             // prterun ends itself: the plugin must report why to the user.
             kill_runtime_at: (outcast && kills && me != 0).then(|| now + ORDERLY),
             fences: kills,
         });
     }
 
+    /// Kills a rank of this node that was declared dead.
+    pub(super) fn fence(&mut self, rank: u32, now: Time) {
+        if self.watch.fence(rank, &self.segment) {
+            self.chronicle.note_fenced(now, rank);
+        }
+    }
+
+    /// Kills all ranks of this node.
+    pub(super) fn fence_all(&mut self, now: Time) {
+        for rank in self.watch.fence_all() {
+            self.chronicle.note_fenced(now, rank);
+        }
+    }
+
+    /// Kills the runtime daemon of this node.
+    pub(super) fn fence_runtime(&mut self, now: Time) {
+        if self.runtime.kill() {
+            self.chronicle.note(now, Event::RuntimeFenced { pid: self.runtime.pid() });
+        }
+    }
+
     /// Ends this daemon without ending anything else.
     pub(super) fn leave(&mut self, now: Time) {
         self.watch.release();
         self.runtime.release();
+        self.continue_chronicle(now);
+        let settled_at = now + self.time_to_settle();
         self.ending.get_or_insert(Ending {
             exit_by: now + self.startup.launch.parameters.timeout * 2,
+            settled_at,
             kill_runtime_at: None,
             fences: false,
         });

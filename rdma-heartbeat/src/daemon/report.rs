@@ -17,6 +17,13 @@ impl Daemon {
         }
     }
 
+    pub(super) fn take_callers(&mut self, now: Time) {
+        if let Some(mut feed) = self.chronicle.feed.take() {
+            feed.accept(now, &self.poller, self.chronicle.lines());
+            self.chronicle.feed = Some(feed);
+        }
+    }
+
     fn report(&self, now: Time) -> Report {
         let launch = &self.startup.launch;
         let member = match &self.link {
@@ -63,6 +70,7 @@ impl Daemon {
                 named("flags seen", flags.seen),
                 named("flags overtaken", flags.overtaken),
                 named("flags refused", flags.refused),
+                named("allocations", crate::allocations::count()),
             ]
             .into(),
             rejected: REJECTED_KINDS.iter().zip(counters.rejected).map(|(kind, count)| named(kind, count)).collect(),

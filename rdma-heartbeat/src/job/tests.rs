@@ -26,6 +26,7 @@ fn launch(fence: bool) -> LaunchData {
             ports: (0, 0),
             log_level: "info".into(),
             log: "stderr".into(),
+            events: String::new(),
         },
     }
 }

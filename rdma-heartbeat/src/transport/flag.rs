@@ -22,7 +22,7 @@ impl FlagKey {
     #[must_use]
     pub fn new(job_key: &[u8; 32], from: NodeId, to: NodeId, epoch: u64) -> Self {
         let mut hasher = blake3::Hasher::new_keyed(job_key);
-        // No datagram of the job, which the same key authenticates, begins like this.
+        // 20 bytes: what the same key authenticates of a datagram is longer.
         hasher.update(b"flag").update(&from.to_le_bytes()).update(&to.to_le_bytes()).update(&epoch.to_le_bytes());
         Self(*hasher.finalize().as_bytes())
     }

@@ -89,6 +89,7 @@ pub fn launch(ranks_per_node: &[u32]) -> LaunchData {
             ports: (0, 0),
             log_level: "debug".into(),
             log: "stderr".into(),
+            events: String::new(),
         },
     }
 }
@@ -220,7 +221,7 @@ impl Node {
         let local: Vec<u32> = launch.ranks_of(me).collect();
         let capacity = u32::try_from(launch.rank_nodes.len()).unwrap() + 2 * launch.universe;
         let (segment, segment_file) = Segment::create(&local, capacity).unwrap();
-        let ranks: BTreeMap<_, _> = local.iter().map(|rank| (*rank, sleeper())).collect();
+        let ranks: BTreeMap<_, _> = local.iter().map(|rank| (*rank, sleeper_of(&launch.nspace, *rank))).collect();
         for (slot, rank) in (0..).zip(&local) {
             segment.enter(slot, ranks[rank].id(), phase);
         }
@@ -345,6 +346,13 @@ impl Drop for Node {
 
 pub fn sleeper() -> Child {
     Command::new("sleep").arg("120").stdin(Stdio::null()).spawn().unwrap()
+}
+
+/// The same, started as a rank of a job.
+pub fn sleeper_of(nspace: &str, rank: u32) -> Child {
+    let mut command = Command::new("sleep");
+    command.arg("120").stdin(Stdio::null()).env("PMIX_NAMESPACE", nspace).env("PMIX_RANK", rank.to_string());
+    command.spawn().unwrap()
 }
 
 pub fn send_signal(child: &Child, signal: Signal) {

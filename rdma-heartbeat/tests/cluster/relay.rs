@@ -3,19 +3,30 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 const STOP: u64 = 1 << 63;
 
+/// Most datagrams that are kept.
+const KEPT: usize = 256;
+
+/// A datagram that was forwarded.
+#[derive(Clone)]
+pub struct Passed {
+    pub to: usize,
+    pub bytes: Vec<u8>,
+}
+
 /// Forwards datagrams between up to 63 nodes until it is dropped.
 pub struct Relay {
     addresses: Vec<SocketAddr>,
     /// Bit n: node n is on the other side. The highest bit ends the thread.
     cut: Arc<AtomicU64>,
+    passed: Arc<Mutex<Vec<Passed>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -25,14 +36,20 @@ impl Relay {
         let sockets: Vec<_> = nodes.iter().map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         let addresses = sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
         let cut = Arc::new(AtomicU64::new(0));
-        let shared = Arc::clone(&cut);
-        let thread = std::thread::spawn(move || forward(&sockets, &real, &shared));
-        Self { addresses, cut, thread: Some(thread) }
+        let passed = Arc::new(Mutex::new(Vec::new()));
+        let (shared, keep) = (Arc::clone(&cut), Arc::clone(&passed));
+        let thread = std::thread::spawn(move || forward(&sockets, &real, &shared, &keep));
+        Self { addresses, cut, passed, thread: Some(thread) }
     }
 
     /// Where the nodes seem to be.
     pub fn roster(&self) -> Vec<SocketAddr> {
         self.addresses.clone()
+    }
+
+    /// The first datagrams that were forwarded.
+    pub fn passed(&self) -> Vec<Passed> {
+        self.passed.lock().unwrap().clone()
     }
 
     /// From now on these nodes and the others do not hear each other.
@@ -48,7 +65,7 @@ impl Drop for Relay {
     }
 }
 
-fn forward(sockets: &[UdpSocket], real: &[SocketAddr], cut: &AtomicU64) {
+fn forward(sockets: &[UdpSocket], real: &[SocketAddr], cut: &AtomicU64, passed: &Mutex<Vec<Passed>>) {
     let mut buffer = vec![0; 65_536];
     loop {
         let mut waiting: Vec<_> = sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
@@ -63,6 +80,10 @@ fn forward(sockets: &[UdpSocket], real: &[SocketAddr], cut: &AtomicU64) {
             let Some(from) = real.iter().position(|address| *address == from) else { continue };
             if (sides >> from) & 1 == (sides >> to) & 1 {
                 let _ = sockets[to].send_to(&buffer[..length], real[to]);
+                let mut passed = passed.lock().unwrap();
+                if passed.len() < KEPT {
+                    passed.push(Passed { to, bytes: buffer[..length].to_vec() });
+                }
             }
         }
     }

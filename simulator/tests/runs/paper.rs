@@ -1,8 +1,10 @@
 //! What the paper says of its algorithm holds in the runs.
 
+use std::time::Duration;
+
 use simulator::{Failures, Scenario, all_threads, batch, run};
 
-use crate::{MS, quick};
+use crate::quick;
 
 #[test]
 fn a_failure_is_known_by_all_after_the_timeout_less_half_a_period() {
@@ -25,7 +27,7 @@ fn a_failure_is_known_by_all_after_the_timeout_less_half_a_period() {
 #[test]
 fn failures_of_neighbours_are_found_one_after_another() {
     let mut scenario = quick(20, 1, 4);
-    scenario.failures = Failures::Schedule(vec![(5, 0 * MS), (6, 0 * MS), (7, 0 * MS)]);
+    scenario.failures = Failures::Schedule(vec![(5, Duration::ZERO), (6, Duration::ZERO), (7, Duration::ZERO)]);
     let outcome = run(&scenario).unwrap();
     // Node 8 is the observer of all three in turn, each time with twice the timeout but the first.
     assert!(outcome.deaths.iter().all(|death| death.declared.unwrap().1 == 8));
@@ -36,7 +38,7 @@ fn failures_of_neighbours_are_found_one_after_another() {
 #[test]
 fn the_last_node_is_in_a_stable_state_alone() {
     let mut scenario = quick(3, 1, 1);
-    scenario.failures = Failures::Schedule(vec![(0, 0 * MS), (2, 0 * MS)]);
+    scenario.failures = Failures::Schedule(vec![(0, Duration::ZERO), (2, Duration::ZERO)]);
     let outcome = run(&scenario).unwrap();
     assert_eq!(outcome.alive, 1);
     assert!(outcome.stable.is_some());

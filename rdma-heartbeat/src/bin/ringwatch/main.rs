@@ -1,12 +1,15 @@
-//! `ringwatch`: shows what the `ringwatchd` processes of this node see, and simulates the protocol.
+//! `ringwatch`: shows what the `ringwatchd` processes of this node see and have seen, and simulates the protocol.
 
+mod events;
 mod reproduce;
 mod simulate;
 mod status;
+mod timeline;
 mod values;
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -25,6 +28,10 @@ struct Arguments {
 enum Command {
     /// Show the ring of each of your jobs as this node sees it
     Status(status::Arguments),
+    /// Show what happened in your jobs: what died, when, who noticed, and how long each step took
+    ///
+    /// On the node of mpirun this is the history of the whole job, on every other node that node's part.
+    Events(events::Arguments),
     /// Simulate the protocol with failures of your choice and report what happens
     Simulate(simulate::Arguments),
     /// Draw the figures of the paper again, from simulations
@@ -46,6 +53,7 @@ fn main() -> ExitCode {
     };
     match arguments.command {
         Command::Status(arguments) => status::show(&arguments),
+        Command::Events(arguments) => events::show(&arguments),
         Command::Simulate(arguments) => simulate::simulate(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Version => {
@@ -66,9 +74,31 @@ fn refuse(why: &str) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
+/// A time for people: three digits and a unit.
+fn span(micros: u64) -> String {
+    let time = Duration::from_micros(micros);
+    match time.as_secs() {
+        0 if micros < 1000 => format!("{micros} us"),
+        0 if micros < 10_000 && micros % 1000 != 0 => format!("{:.2} ms", time.as_secs_f64() * 1e3),
+        0 => format!("{} ms", micros / 1000),
+        1..=9 if micros % 1_000_000 != 0 => format!("{:.2} s", time.as_secs_f64()),
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7199 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_have_fitting_units() {
+        let shown: Vec<_> = [0, 999, 1000, 1500, 55_555, 1_000_000, 1_230_000, 61_000_000, 600_000_000, 7_200_000_000]
+            .map(span)
+            .to_vec();
+        assert_eq!(shown, ["0 us", "999 us", "1 ms", "1.50 ms", "55 ms", "1 s", "1.23 s", "61 s", "10 min", "2 h"]);
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -1,13 +1,12 @@
-//! `ringwatch status`: what the `ringwatchd` processes of this node see.
+//! `ringwatch status`: the ring as this node sees it.
 
 use std::fmt::{self, Write as _};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use rdma_heartbeat::status::{self, Report};
 
-use crate::print;
+use crate::{print, span};
 
 /// The command line of `ringwatch status`.
 #[derive(Args)]
@@ -23,7 +22,7 @@ pub struct Arguments {
 /// Shows the rings.
 pub fn show(Arguments { json, job }: &Arguments) -> ExitCode {
     let job = job.as_deref();
-    let names = match status::sockets() {
+    let names = match status::sockets(status::PREFIX) {
         Ok(names) => names,
         Err(error) => {
             eprintln!("ringwatch: the list of local sockets cannot be read: {error}.");
@@ -138,31 +137,4 @@ fn list(title: &str, counters: &std::collections::BTreeMap<String, u64>) -> Stri
     let some: Vec<_> =
         counters.iter().filter(|(_, count)| **count > 0).map(|(name, count)| format!("{name} {count}")).collect();
     if some.is_empty() { format!("{title}none") } else { format!("{title}{}", some.join(", ")) }
-}
-
-/// A time for people: three digits and a unit.
-fn span(micros: u64) -> String {
-    let time = Duration::from_micros(micros);
-    match time.as_secs() {
-        0 if micros < 1000 => format!("{micros} us"),
-        0 if micros < 10_000 && micros % 1000 != 0 => format!("{:.2} ms", time.as_secs_f64() * 1e3),
-        0 => format!("{} ms", micros / 1000),
-        1..=9 if micros % 1_000_000 != 0 => format!("{:.2} s", time.as_secs_f64()),
-        seconds @ 0..=119 => format!("{seconds} s"),
-        seconds @ 120..=7199 => format!("{} min", seconds / 60),
-        seconds => format!("{} h", seconds / 3600),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_have_fitting_units() {
-        let shown: Vec<_> = [0, 999, 1000, 1500, 55_555, 1_000_000, 1_230_000, 61_000_000, 600_000_000, 7_200_000_000]
-            .map(span)
-            .to_vec();
-        assert_eq!(shown, ["0 us", "999 us", "1 ms", "1.50 ms", "55 ms", "1 s", "1.23 s", "61 s", "10 min", "2 h"]);
-    }
 }

@@ -1,0 +1,37 @@
+//! What every parser of ringwatch must bear, from whatever bytes: no panic, no promise broken, no memory without bound.
+//!
+//! Each function is one target. `cargo test -p fuzz` feeds it with the kept corpus (`tests/__fuzz__`) and random bytes;
+//! `scripts/fuzz` lets libFuzzer look for bytes that reach new code, and keeps them.
+//!
+//! | module | parsers |
+//! |---|---|
+//! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way |
+//! | [`local`] | launch data, control socket, status, history, parameters, the node segment |
+
+#![forbid(unsafe_code)]
+
+pub mod local;
+pub mod network;
+
+/// Takes values out of bytes, as long as there are any.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*first))
+    }
+
+    fn value<T: serde::Deserialize<'a>>(&mut self) -> Option<T> {
+        let (value, rest) = postcard::take_from_bytes(self.0).ok()?;
+        self.0 = rest;
+        Some(value)
+    }
+}

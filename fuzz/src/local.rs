@@ -1,0 +1,136 @@
+//! What comes from processes of the same node.
+
+use std::fs::File;
+use std::io::Write;
+use std::time::Duration;
+
+use propagation::{Config, Time};
+use rdma_heartbeat::history;
+use rdma_heartbeat::job::Job;
+use rdma_heartbeat::launch::{FromDaemon, LaunchData, Startup, ToDaemon, decode, encode};
+use rdma_heartbeat::lifeline;
+use rdma_heartbeat::parameters::{DEFINITIONS, parse_duration, read, show};
+use rdma_heartbeat::segment::Segment;
+use rdma_heartbeat::status::Report;
+use rdma_heartbeat::watch::Watch;
+
+use crate::Bytes;
+
+/// Launch data, and every packet between the plugin and `ringwatchd`: what can be read can be written and read again.
+pub fn packets(bytes: &[u8]) {
+    if let Ok(launch) = decode::<LaunchData>(bytes) {
+        let again = encode(&launch).expect("what was read can be written");
+        assert_eq!(decode::<LaunchData>(&again).as_ref(), Ok(&launch));
+        assert!(launch.ranks_of(0).count() <= launch.rank_nodes.len());
+    }
+    let _ = decode::<Startup>(bytes);
+    let _ = decode::<ToDaemon>(bytes);
+    let _ = decode::<FromDaemon>(bytes);
+}
+
+/// Answers that `ringwatch` gets: a status report, or a history, which comes in the order of its axis.
+pub fn answers(bytes: &[u8]) {
+    if let Ok(report) = postcard::from_bytes::<Report>(bytes) {
+        let _ = serde_json::to_string(&report);
+    }
+    let (records, _) = history::read(&String::from_utf8_lossy(bytes));
+    let shares = records.windows(2).all(|pair| (&pair[0].job, pair[0].clock) == (&pair[1].job, pair[1].clock));
+    assert!(!shares || records.is_sorted_by_key(|record| record.at_us));
+}
+
+/// The text of parameters, divided by lines: what is accepted can work.
+pub fn parameters(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines();
+    let values = DEFINITIONS.map(|definition| lines.next().unwrap_or(definition.default).to_owned());
+    if let Ok(settings) = read(&values) {
+        let parameters = settings.parameters;
+        assert_eq!(Config::new(0, 1, parameters.period, parameters.timeout).validate(), Ok(()));
+        assert!(parameters.period >= Duration::from_millis(1) && parameters.period <= Duration::from_secs(60));
+        assert!(parameters.ports.0 <= parameters.ports.1);
+    }
+    // Of longer times, which are centuries, not every microsecond can be written.
+    if let Some(time) = parse_duration(&text).filter(|time| time.as_micros() < 1 << 50) {
+        assert_eq!(parse_duration(&show(time)), Some(time));
+    }
+}
+
+/// A segment in which a rank gone wild has written whatever it likes, beyond the fields that were sealed at the start.
+pub fn segment(bytes: &[u8]) {
+    let (own, file) = Segment::create(&[0, 1], 6).expect("memory for a segment");
+    let mut file = File::from(file);
+    let header = 16.min(bytes.len());
+    if !write_at(&mut file, &bytes[header..]) {
+        return;
+    }
+    look(&own);
+    if let Ok(other) = Segment::open(&file) {
+        look(&other);
+    }
+    // And one that is none from its first byte on.
+    let foreign = nix::sys::memfd::memfd_create(c"foreign", nix::sys::memfd::MFdFlags::MFD_CLOEXEC);
+    let mut foreign = File::from(foreign.expect("memory for a file"));
+    if foreign.write_all(bytes).is_ok() {
+        if let Ok(other) = Segment::open(&foreign) {
+            look(&other);
+        }
+    }
+}
+
+fn write_at(file: &mut File, bytes: &[u8]) -> bool {
+    use std::os::unix::fs::FileExt;
+    let room = file.metadata().map_or(0, |data| usize::try_from(data.len()).unwrap_or(0)).saturating_sub(16);
+    file.write_all_at(&bytes[..bytes.len().min(room)], 16).is_ok()
+}
+
+/// All that `ringwatchd`, the plugin and the ranks read, without what acts on processes.
+fn look(segment: &Segment) {
+    let now = Duration::from_secs(9);
+    let entries: Vec<_> = (0..segment.len()).filter_map(|index| segment.entry(index)).collect();
+    assert!(entries.len() <= 1 << 16);
+    for slot in 0..segment.slots() {
+        let (count, _) = segment.raised(slot, now);
+        assert!(count <= segment.len());
+        let _ = (segment.occupant(slot), segment.changes(slot), lifeline::is_broken(segment, slot));
+    }
+    let mut watch = Watch::new(segment, "job@1", Duration::from_millis(1), Some(Duration::from_millis(10)), false, 1);
+    let mut sightings = Vec::new();
+    watch.look(now, segment, &mut sightings);
+    watch.broken(segment, &mut sightings);
+    let _ = (watch.all_initialised(segment), watch.has_living(segment), watch.has_finalised(0, segment));
+    let mut job = Job::new(&launch(), segment, now);
+    let _ = job.verdict(now);
+    assert!(job.graves().len() <= 4 + 2, "each rank and each node dies once");
+}
+
+/// A job of two nodes with two ranks each.
+fn launch() -> LaunchData {
+    let values = DEFINITIONS.map(|definition| definition.default.to_owned());
+    LaunchData {
+        version: rdma_heartbeat::launch::LAUNCH_VERSION,
+        job: 1,
+        key: [7; 32],
+        nspace: "job@1".into(),
+        universe: 2,
+        rank_nodes: vec![0, 0, 1, 1],
+        rendezvous: Vec::new(),
+        rank_environment: Vec::new(),
+        ranks_register: true,
+        parameters: read(&values).expect("defaults are right").parameters,
+    }
+}
+
+/// When a process counts as stopped, from any samples: never before it has been seen so for the limit.
+pub fn stops(bytes: &[u8]) {
+    use rdma_heartbeat::stopped::StopCount;
+    let (mut bytes, limit) = (Bytes(bytes), Duration::from_millis(100));
+    let (mut count, mut now, mut stopped_since) = (StopCount::default(), Time::ZERO, None);
+    while let Some(word) = bytes.word() {
+        now += Duration::from_millis(u64::from(word >> 1 & 0x3ff));
+        let stopped = word & 1 == 1;
+        stopped_since = if stopped { stopped_since.or(Some(now)) } else { None };
+        if count.observe(now, stopped, limit) {
+            assert!(stopped_since.is_some_and(|since| now - since >= limit));
+        }
+    }
+}

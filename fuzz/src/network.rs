@@ -1,0 +1,138 @@
+//! What comes from other nodes.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use propagation::wire::{Opener, Sealer};
+use propagation::{Action, Config, EndReason, Member, Message, NodeId, NodeReason, RankReason, Time};
+use rdma_heartbeat::history::courier::{Collector, Reporter, Told};
+use rdma_heartbeat::history::{Event, History};
+use rdma_heartbeat::rendezvous::{Rendezvous, Step};
+
+use crate::Bytes;
+
+const KEY: [u8; 32] = [7; 32];
+const JOB: u64 = 1;
+const UNIVERSE: u32 = 5;
+const MS: Time = Duration::from_millis(1);
+/// Most steps of one sequence.
+const STEPS: usize = 400;
+
+/// A datagram of a stranger: nobody who lacks the key is believed.
+pub fn datagram(bytes: &[u8]) {
+    assert!(Opener::new(JOB, KEY, 1).open(bytes).is_err());
+}
+
+/// A datagram whose header and MAC are right: it is a message, of whom the header says, once; or it is refused.
+pub fn authentic_datagram(bytes: &[u8]) {
+    let mut envelope = Vec::new();
+    Sealer::new(JOB, KEY, 3, 0).seal(1, &Message::Probe, &mut envelope);
+    envelope.truncate(28);
+    envelope.extend_from_slice(bytes);
+    let mac = blake3::Hasher::new_keyed(&KEY).update(&envelope).update(&1_u32.to_le_bytes()).finalize();
+    envelope.extend_from_slice(&mac.as_bytes()[..16]);
+    let mut opener = Opener::new(JOB, KEY, 1);
+    if let Ok((from, message)) = opener.open(&envelope) {
+        assert_eq!(from, 3);
+        let mut again = Vec::new();
+        Sealer::new(JOB, KEY, 3, 1).seal(1, &message, &mut again);
+        assert_eq!(opener.open(&again), Ok((3, message)));
+    }
+    assert!(opener.open(&envelope).is_err());
+}
+
+/// Any messages at any time: the machine keeps what it promises, and what it asks for is bounded.
+pub fn member(bytes: &[u8]) {
+    let mut bytes = Bytes(bytes);
+    let Some(kind) = bytes.byte() else { return };
+    let me = u32::from(kind) % UNIVERSE;
+    let arbiter = if kind & 0x80 == 0 { Some(0) } else { None };
+    let config = Config { arbiter, ..Config::new(me, UNIVERSE, 10 * MS, 100 * MS) };
+    let mut member = Member::new(config, [], Time::ZERO);
+    let (mut now, mut stops, mut delivered) = (Time::ZERO, 0, 0);
+    for _ in 0..STEPS {
+        let Some((what, pause)) = bytes.byte().zip(bytes.byte()) else { break };
+        now += u32::from(pause) * MS;
+        let mut out = Vec::new();
+        act(&mut member, &mut bytes, what, now, &mut out);
+        assert!(out.len() < 10_000, "a single input asks for a few things");
+        for action in &out {
+            match action {
+                // A notice may tell of nodes that have joined.
+                Action::Send { to, .. } => assert!(*to != me),
+                Action::Stop(_) => stops += 1,
+                Action::Deliver(_) => delivered += 1,
+                _ => {}
+            }
+        }
+        let is_dead = |node: Option<NodeId>| node.is_some_and(|node| member.dead().any(|death| death.node == node));
+        assert!(!is_dead(Some(me)) && !is_dead(arbiter) && !is_dead(member.emitter()) && !is_dead(member.observer()));
+    }
+    assert_eq!(stops, u32::from(member.is_stopped()));
+    // Each node, the end, and ranks, each of which has cost a message.
+    assert!(delivered <= STEPS + UNIVERSE as usize + 1);
+}
+
+fn act(member: &mut Member, bytes: &mut Bytes, what: u8, now: Time, out: &mut Vec<Action>) {
+    match what {
+        0..=9 => member.tick(now, out),
+        10 => member.resign(now, out),
+        11 => member.ready(now, out),
+        12 => member.end(now, EndReason::Finished, out),
+        13 => member.declare(now, u32::from(bytes.byte().unwrap_or(0)), NodeReason::ConnectionLost, out),
+        14 => member.announce_rank(now, u32::from(bytes.byte().unwrap_or(0)), RankReason::Stopped, out),
+        from => {
+            if let Some(message) = bytes.value() {
+                member.handle(now, u32::from(from) % (UNIVERSE + 1), message, out);
+            }
+        }
+    }
+}
+
+/// Any messages while the nodes meet: a roster names every node once, and nobody is asked to send without bound.
+pub fn rendezvous(bytes: &[u8]) {
+    let mut bytes = Bytes(bytes);
+    let Some(kind) = bytes.byte() else { return };
+    let home = SocketAddr::from(([10, 0, 0, 1], 7));
+    let mut rendezvous =
+        Rendezvous::new(u32::from(kind) % UNIVERSE, UNIVERSE, &[home], Time::ZERO, Duration::from_secs(30));
+    for step in 0..STEPS {
+        let Some(from) = bytes.byte() else { break };
+        let Some(message) = bytes.value::<Message>() else { break };
+        let mut out = Vec::new();
+        let address = SocketAddr::from(([10, 0, 1, from], u16::from(from)));
+        rendezvous.handle(u32::from(from) % (UNIVERSE + 1), address, &message, &mut out);
+        rendezvous.tick(u32::try_from(step).unwrap_or(0) * MS, &mut out);
+        assert!(out.len() <= 2 + 2 * UNIVERSE as usize);
+        for done in out {
+            if let Step::Complete(roster) = done {
+                assert_eq!(roster.len(), UNIVERSE as usize);
+                return;
+            }
+        }
+    }
+}
+
+/// Any records of another node, and any answers of node 0.
+pub fn records(bytes: &[u8]) {
+    let mut bytes = Bytes(bytes);
+    let (mut collector, mut history) = (Collector::default(), History::new("job@1", 0, None));
+    let mut reporter = Reporter::new(0, MS);
+    let mut sent = 0;
+    for step in 0..STEPS {
+        let now = Duration::from_secs(1) + u32::try_from(step).unwrap_or(0) * MS;
+        reporter.add(&Told { at_us: 1, host: "h".into(), event: Event::Held });
+        reporter.tick(now, |_| sent += 1);
+        match bytes.value() {
+            Some(Message::Records { incarnation, first, sent_us, lines }) => {
+                let add = |at, told: Told| history.add(1, &told.host, at, told.event);
+                let answer = collector.take(1, now, (incarnation, first, sent_us), &lines, add);
+                assert!(matches!(answer, Message::RecordsHeard { .. }));
+            }
+            Some(Message::RecordsHeard { count, .. }) => reporter.heard(count),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    assert!(sent <= 8 * STEPS);
+}

@@ -1,0 +1,28 @@
+//! Every target with the kept corpus and with random bytes.
+
+use bolero::check;
+
+/// Random inputs of each target in a plain test run.
+const INPUTS: usize = 2000;
+
+macro_rules! targets {
+    ($($name:ident: $target:path;)*) => {$(
+        #[test]
+        fn $name() {
+            check!().with_iterations(INPUTS).with_max_len(2048).for_each(|bytes: &[u8]| $target(bytes));
+        }
+    )*};
+}
+
+targets! {
+    datagram: fuzz::network::datagram;
+    authentic_datagram: fuzz::network::authentic_datagram;
+    member: fuzz::network::member;
+    rendezvous: fuzz::network::rendezvous;
+    records: fuzz::network::records;
+    packets: fuzz::local::packets;
+    answers: fuzz::local::answers;
+    parameters: fuzz::local::parameters;
+    segment: fuzz::local::segment;
+    stops: fuzz::local::stops;
+}

@@ -1,0 +1,153 @@
+//! `ringwatch events`: the history of jobs, asked for or read from files.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+
+use clap::Args;
+use rdma_heartbeat::history::{self, Record, feed};
+use rdma_heartbeat::status;
+
+use crate::{print, timeline};
+
+/// The command line of `ringwatch events`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Go on until the jobs end
+    #[arg(long, conflicts_with = "files")]
+    follow: bool,
+    /// Print lines of JSON
+    #[arg(long)]
+    json: bool,
+    /// Only this job (its PMIx namespace)
+    #[arg(long, value_name = "NSPACE")]
+    job: Option<String>,
+    /// Read and merge histories that were written with psensor_ringwatch_events, instead of asking
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Prints what has happened, or goes on printing what happens.
+pub fn show(Arguments { follow, json, job, files }: &Arguments) -> ExitCode {
+    if *follow { follow_jobs(*json, job.as_deref()) } else { show_past(*json, job.as_deref(), files) }
+}
+
+/// Prints what has happened so far.
+fn show_past(json: bool, job: Option<&str>, files: &[PathBuf]) -> ExitCode {
+    let text = if files.is_empty() { ask_all() } else { read_all(files) };
+    let text = match text {
+        Ok(text) => text,
+        Err(problem) => {
+            eprintln!("ringwatch: {problem}.");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (mut records, strange) = history::read(&text);
+    if strange > 0 {
+        eprintln!("ringwatch: {strange} lines are no records of this version and are left out.");
+    }
+    records.retain(|record| job.is_none_or(|job| record.job == job));
+    if records.is_empty() {
+        eprintln!("ringwatch: {}", nothing(job, files.is_empty()));
+        return ExitCode::FAILURE;
+    }
+    if json {
+        records.iter().for_each(|record| print(&line(record)));
+    } else {
+        print(&timeline::of(&records));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Prints what happens, from the beginning until the jobs end.
+fn follow_jobs(json: bool, job: Option<&str>) -> ExitCode {
+    let names = match sockets() {
+        Ok(names) => names,
+        Err(problem) => {
+            eprintln!("ringwatch: {problem}.");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (lines, arriving) = channel();
+    let mut calls = 0;
+    for name in &names {
+        match feed::call(name, true) {
+            Ok(stream) => {
+                calls += 1;
+                let lines = lines.clone();
+                std::thread::spawn(move || {
+                    BufReader::new(stream).lines().map_while(Result::ok).try_for_each(|line| lines.send(line))
+                });
+            }
+            Err(error) => eprintln!("ringwatch: no answer from {name}: {error}."),
+        }
+    }
+    drop(lines);
+    let mut shown = 0;
+    for record in arriving.iter().filter_map(|line| serde_json::from_str::<Record>(&line).ok()) {
+        if job.is_none_or(|job| record.job == job) {
+            print(&if json { line(&record) } else { timeline::line(&record, None) });
+            shown += 1;
+        }
+    }
+    if calls == 0 || shown == 0 {
+        eprintln!("ringwatch: {}", nothing(job, true));
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn ask_all() -> Result<String, String> {
+    let mut text = String::new();
+    for name in &sockets()? {
+        let answer = feed::call(name, false).and_then(|mut stream| read(&mut stream));
+        match answer {
+            Ok(answer) => text += &answer,
+            Err(error) => eprintln!("ringwatch: no answer from {name}: {error}."),
+        }
+    }
+    Ok(text)
+}
+
+fn read_all(files: &[PathBuf]) -> Result<String, String> {
+    let mut text = String::new();
+    for path in files {
+        let content = std::fs::File::open(path).and_then(|mut file| read(&mut file));
+        text += &content.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// Whatever is no text becomes lines that are no records.
+fn read(source: &mut dyn Read) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    source.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The sockets of this node's daemons, without those of single nodes of a job whose node 0 is here, too.
+fn sockets() -> Result<Vec<String>, String> {
+    let names =
+        status::sockets(feed::PREFIX).map_err(|error| format!("the list of local sockets cannot be read: {error}"))?;
+    let job = |name: &str| name.rsplit_once('/').map_or_else(String::new, |(job, _)| job.to_owned());
+    let whole: BTreeSet<String> = names.iter().filter(|name| name.ends_with("/0")).map(|name| job(name)).collect();
+    Ok(names.into_iter().filter(|name| name.ends_with("/0") || !whole.contains(&job(name))).collect())
+}
+
+fn line(record: &Record) -> String {
+    serde_json::to_string(record).expect("a record is plain data") + "\n"
+}
+
+fn nothing(job: Option<&str>, asked: bool) -> String {
+    let which = job.map_or_else(|| "of yours".into(), |job| format!("of job {job}"));
+    if asked {
+        format!(
+            "no ringwatchd {which} runs on this node; of jobs that have ended ask with the file that psensor_ringwatch_events names."
+        )
+    } else {
+        format!("the files have no event {which}.")
+    }
+}

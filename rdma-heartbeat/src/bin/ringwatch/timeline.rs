@@ -1,0 +1,232 @@
+//! A history for people: a line per event, and a summary of each death.
+
+use std::fmt::Write as _;
+
+use rdma_heartbeat::history::{Event, Record, between};
+
+use crate::span;
+
+/// The whole text, job by job.
+pub fn of(records: &[Record]) -> String {
+    let mut jobs: Vec<&str> = records.iter().map(|record| record.job.as_str()).collect();
+    jobs.sort_unstable();
+    jobs.dedup();
+    let texts: Vec<String> = jobs
+        .into_iter()
+        .map(|job| {
+            let records: Vec<&Record> = records.iter().filter(|record| record.job == job).collect();
+            of_job(job, &records)
+        })
+        .collect();
+    texts.join("\n")
+}
+
+fn of_job(job: &str, records: &[&Record]) -> String {
+    let mut text = format!("job {job}, {}, {}\n", &records[0].time[..10.min(records[0].time.len())], axis(records));
+    let mut before: Option<&Record> = None;
+    for record in records {
+        text += &line(record, before);
+        before = Some(record);
+    }
+    let deaths: Vec<String> = records.iter().enumerate().filter_map(|(index, _)| death(records, index)).collect();
+    if deaths.is_empty() {
+        text += "nobody died\n";
+    }
+    text + &deaths.concat()
+}
+
+fn axis(records: &[&Record]) -> String {
+    let clock = records[0].clock;
+    match (records.iter().all(|record| record.clock == clock), clock) {
+        (true, 0) => "on the clock of node 0".into(),
+        (true, node) => format!("only what node {node} saw; ask on the node of mpirun for all"),
+        (false, _) => "from several clocks: times of different nodes compare as well as their wall clocks do".into(),
+    }
+}
+
+/// One event: time of day, time since the event before, node, what.
+pub fn line(record: &Record, before: Option<&Record>) -> String {
+    let since = before
+        .filter(|before| before.clock == record.clock)
+        .map_or_else(String::new, |before| format!("+{}", span_of(before, record)));
+    let time = record.time.get(11..26).unwrap_or(&record.time);
+    format!("{time} {since:>9}  node {} ({})  {}\n", record.node, record.host, describe(&record.event))
+}
+
+fn describe(event: &Event) -> String {
+    let or_nobody = |node: &Option<u32>| node.map_or_else(|| "nobody".into(), |node| format!("node {node}"));
+    match event {
+        Event::Started { pid, incarnation: 0 } => format!("ringwatchd starts (pid {pid})"),
+        Event::Started { pid, incarnation } => format!("ringwatchd starts again (pid {pid}), the {incarnation}. time"),
+        Event::Watching { emitter, observer } => {
+            format!("in the ring: watches {}, is watched by {}", or_nobody(emitter), or_nobody(observer))
+        }
+        Event::Observed { rank, reason } => format!("rank {rank}: {}", reason_text(reason)),
+        Event::RuntimeLost { pid, reason } => format!("its runtime daemon (pid {pid}): {}", reason_text(reason)),
+        Event::ConnectionLost { peer } => format!("the runtime has lost the connection to node {peer}"),
+        Event::Suspected { peer } => format!("suspects node {peer}: nothing heard for a timeout"),
+        Event::Asked { peer } => format!("asks node {peer}, which is suspected, for a sign of life"),
+        Event::Spared { peer } => format!("node {peer} has given a sign of life"),
+        Event::RankDead { rank, on, reason, by } => {
+            format!("knows that rank {rank} of node {on} is dead ({}), declared by node {by}", reason_text(reason))
+        }
+        Event::NodeDead { peer, reason, by, suspector, ranks } => {
+            let seen = suspector.map_or_else(String::new, |node| format!(", suspected by node {node}"));
+            let with = if ranks.is_empty() { String::new() } else { format!(" with {}", ranks_text(ranks)) };
+            format!("knows that node {peer}{with} is dead ({}), declared by node {by}{seen}", reason_text(reason))
+        }
+        Event::Fenced { rank } => format!("kills rank {rank}"),
+        Event::RuntimeFenced { pid } => format!("kills its runtime daemon (pid {pid})"),
+        Event::Held => "has no contact with node 0: its ranks wait".into(),
+        Event::Released => "has contact again: its ranks go on".into(),
+        Event::Raised { rank, dead } => format!("MPI raises the death of {} in rank {rank}", ranks_text(dead)),
+        Event::Late { us } => format!("ringwatchd did not run for {}, and distrusts its timers", span(*us)),
+        Event::Ended { why } => format!("the end: {why}"),
+    }
+}
+
+fn reason_text(reason: &str) -> String {
+    match reason.split_once(':') {
+        Some(("signal", number)) => format!("killed by signal {number}"),
+        Some(("exited", status)) => format!("exited with status {status}"),
+        _ => reason.replace('-', " "),
+    }
+}
+
+fn ranks_text(ranks: &[u32]) -> String {
+    const NAMED: usize = 8;
+    let names: Vec<_> = ranks.iter().take(NAMED).map(u32::to_string).collect();
+    let more = if ranks.len() > NAMED { format!(" and {} more", ranks.len() - NAMED) } else { String::new() };
+    format!("rank{} {}{more}", if ranks.len() == 1 { "" } else { "s" }, names.join(", "))
+}
+
+/// Who died.
+#[derive(PartialEq, Eq)]
+enum Victim {
+    Rank(u32),
+    Node(u32),
+}
+
+impl Victim {
+    /// Whose death a record declares.
+    fn of(record: &Record) -> Option<Self> {
+        match &record.event {
+            Event::RankDead { rank, .. } => Some(Self::Rank(*rank)),
+            Event::NodeDead { peer, .. } => Some(Self::Node(*peer)),
+            _ => None,
+        }
+    }
+
+    /// Whether a record is the first sign of it.
+    fn is_noticed_in(&self, record: &Record) -> bool {
+        match (&record.event, self) {
+            (Event::Observed { rank, .. }, Self::Rank(victim)) => rank == victim,
+            (
+                Event::Suspected { peer } | Event::Asked { peer } | Event::ConnectionLost { peer },
+                Self::Node(victim),
+            ) => peer == victim,
+            (Event::RuntimeLost { .. }, Self::Node(victim)) => record.node == *victim,
+            _ => false,
+        }
+    }
+
+    fn is_spared_in(&self, record: &Record) -> bool {
+        matches!(&record.event, Event::Spared { peer } if *self == Self::Node(*peer))
+    }
+}
+
+/// The summary of a death, at the first record that declares it.
+fn death(records: &[&Record], index: usize) -> Option<String> {
+    let declared = records[index];
+    let victim = Victim::of(declared)?;
+    let is_declared = |one: &&&Record| Victim::of(one).is_some_and(|other| other == victim);
+    if records[..index].iter().any(|one| is_declared(&one)) {
+        return None;
+    }
+    let (who, ranks) = match &declared.event {
+        Event::RankDead { rank, on, .. } => (format!("rank {rank} of node {on}"), vec![*rank]),
+        Event::NodeDead { peer, ranks, .. } => (format!("node {peer}"), ranks.clone()),
+        _ => return None,
+    };
+    // What was noticed before the suspect was spared was not this. On the axis the notice may stand a little late.
+    let begin = records[..index].iter().rposition(|one| victim.is_spared_in(one)).unwrap_or(0);
+    let noticed = records[begin..].iter().find(|one| victim.is_noticed_in(one)).map_or(declared, |one| one);
+    let mut text = format!("{who} died: noticed by node {} ({}) at {}", noticed.node, noticed.host, noticed.time);
+    let _ = write!(text, "; declared after {}", span_of(noticed, declared));
+    let known: Vec<_> = records[index..].iter().filter(is_declared).collect();
+    if let [_, .., last] = known[..] {
+        let _ = write!(text, "; known to {} nodes after {}", known.len(), span_of(noticed, last));
+    }
+    let is_fenced = |one: &&&Record| matches!(&one.event, Event::Fenced { rank } if ranks.contains(rank));
+    if let Some(fenced) = records.iter().find(is_fenced) {
+        let _ = write!(text, "; fenced after {}", span_of(noticed, fenced));
+    }
+    let is_raised =
+        |one: &&&Record| matches!(&one.event, Event::Raised { dead, .. } if dead.iter().any(|one| ranks.contains(one)));
+    let raised: Vec<_> = records.iter().filter(is_raised).collect();
+    if let (Some(first), Some(last)) = (raised.first(), raised.last()) {
+        let (first, last) = (span_of(noticed, first), span_of(noticed, last));
+        let _ = write!(text, "; raised by MPI in {} ranks, {first} to {last} after it was noticed", raised.len());
+    }
+    Some(text + "\n")
+}
+
+fn span_of(earlier: &Record, later: &Record) -> String {
+    span(u64::try_from(between(earlier, later).as_micros()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(at_us: u64, node: u32, event: Event) -> Record {
+        let time = format!("2026-01-01T00:00:00.{at_us:06}Z");
+        Record { time, at_us, clock: 0, job: "job@1".into(), node, host: format!("h{node}"), event }
+    }
+
+    #[test]
+    fn a_death_is_told_step_by_step_and_in_one_sentence() {
+        let dead = |on| Event::RankDead { rank: 5, on, reason: "signal:9".into(), by: 2 };
+        let records = [
+            record(1000, 2, Event::Observed { rank: 5, reason: "signal:9".into() }),
+            record(1100, 2, dead(2)),
+            record(1300, 0, dead(2)),
+            record(2000, 0, Event::Raised { rank: 0, dead: vec![5] }),
+            record(4000, 1, Event::Raised { rank: 2, dead: vec![5] }),
+        ];
+        let text = of(&records);
+        assert!(text.starts_with("job job@1, 2026-01-01, on the clock of node 0\n"), "{text}");
+        assert!(
+            text.contains(
+                "00:00:00.001100   +100 us  node 2 (h2)  knows that rank 5 of node 2 is dead (killed by signal 9)"
+            ),
+            "{text}"
+        );
+        let last = text.lines().last().unwrap();
+        assert_eq!(
+            last,
+            "rank 5 of node 2 died: noticed by node 2 (h2) at 2026-01-01T00:00:00.001000Z; declared after 100 us; \
+             known to 2 nodes after 300 us; raised by MPI in 2 ranks, 1 ms to 3 ms after it was noticed"
+        );
+    }
+
+    #[test]
+    fn a_node_that_fell_silent_is_noticed_by_who_suspects_it() {
+        let records = [
+            record(1000, 2, Event::Suspected { peer: 1 }),
+            record(1200, 0, Event::Asked { peer: 1 }),
+            record(
+                5200,
+                0,
+                Event::NodeDead { peer: 1, reason: "silent".into(), by: 0, suspector: Some(2), ranks: vec![2, 3] },
+            ),
+            record(5400, 1, Event::Fenced { rank: 3 }),
+        ];
+        let text = of(&records);
+        assert!(
+            text.contains("node 1 with ranks 2, 3 is dead (silent), declared by node 0, suspected by node 2"),
+            "{text}"
+        );
+        assert!(text.contains("node 1 died: noticed by node 2") && text.contains("fenced after 4.40 ms"), "{text}");
+    }
+}

@@ -1,0 +1,166 @@
+//! What this daemon writes into the history, and how it comes to node 0.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use propagation::{Message, NodeId, Time};
+use tracing::warn;
+
+use super::Daemon;
+use crate::history::courier::{Collector, Reporter, Told};
+use crate::history::feed::Feed;
+use crate::history::{Event, History, micros};
+use crate::launch::Startup;
+use crate::segment::{Entry, Segment};
+use crate::sink::{Sink, expand};
+
+/// Shortest time between two messages with the same records.
+const RESEND: Duration = Duration::from_millis(20);
+/// How long node 0 waits at the end of a job with failures for the last records of the others.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// The history and all that belongs to it.
+pub(super) struct Chronicle {
+    history: History,
+    host: String,
+    me: NodeId,
+    /// At every node but 0.
+    reporter: Option<Reporter>,
+    collector: Collector,
+    pub(super) feed: Option<Feed>,
+    /// Questions that go on: about whom, and when the last one was asked. Each is one event.
+    asked: BTreeMap<NodeId, Time>,
+    timeout: Duration,
+    /// Whose death is under way.
+    fenced: BTreeSet<u32>,
+    /// By slot: how much of the log the rank has reported to MPI.
+    raised: Vec<u32>,
+}
+
+impl Chronicle {
+    pub(super) fn new(startup: &Startup, host: &str, slots: u32) -> Self {
+        let (launch, me) = (&startup.launch, startup.me);
+        let pattern = launch.parameters.events.as_str();
+        let path = (me == 0 && !pattern.is_empty()).then(|| expand(pattern, host, &launch.nspace, me));
+        let sink = path.and_then(|path| {
+            Sink::open(Path::new(&path)).map_err(|error| warn!(%error, path, "the history is not written")).ok()
+        });
+        let resend = launch.parameters.period.max(RESEND);
+        Self {
+            history: History::new(&launch.nspace, me, sink),
+            host: host.to_owned(),
+            me,
+            reporter: (me != 0).then(|| Reporter::new(startup.incarnation, resend)),
+            collector: Collector::default(),
+            feed: Feed::new(&launch.nspace, me)
+                .map_err(|error| warn!(%error, "ringwatch events will not find this daemon"))
+                .ok(),
+            asked: BTreeMap::new(),
+            fenced: BTreeSet::new(),
+            timeout: launch.parameters.timeout,
+            raised: vec![0; slots as usize],
+        }
+    }
+
+    /// Something happened here.
+    pub(super) fn note(&mut self, at: Time, event: Event) {
+        if let Some(reporter) = &mut self.reporter {
+            reporter.add(&Told { at_us: micros(at), host: self.host.clone(), event: event.clone() });
+        }
+        self.history.add(self.me, &self.host, at, event);
+    }
+
+    /// A rank of this node was killed; what is killed twice has only not gone yet.
+    pub(super) fn note_fenced(&mut self, at: Time, rank: u32) {
+        if self.fenced.insert(rank) {
+            self.note(at, Event::Fenced { rank });
+        }
+    }
+
+    /// A member sends a message: a question about a node is an event when it is asked for the first time.
+    pub(super) fn note_question(&mut self, at: Time, to: NodeId, message: &Message) {
+        let (peer, event) = match message {
+            Message::Suspect { node } if *node != self.me => (*node, Event::Suspected { peer: *node }),
+            Message::Probe if self.me == 0 => (to, Event::Asked { peer: to }),
+            _ => return,
+        };
+        let before = self.asked.insert(peer, at);
+        if before.is_none_or(|before| at > before + self.timeout / 2) {
+            self.note(at, event);
+        }
+    }
+
+    /// Looks at what the ranks of this node have raised since the last time.
+    fn look(&mut self, now: Time, segment: &Segment) {
+        for slot in 0..segment.slots() {
+            let (count, at) = segment.raised(slot, now);
+            let known = std::mem::replace(&mut self.raised[slot as usize], count);
+            let dead: Vec<u32> = (known..count)
+                .filter_map(|index| match segment.entry(index) {
+                    Some(Entry::Rank(rank)) => Some(rank),
+                    _ => None,
+                })
+                .collect();
+            if !dead.is_empty() {
+                self.note(at, Event::Raised { rank: segment.rank(slot), dead });
+            }
+        }
+    }
+
+    /// A message about records arrived; the answer goes back to its sender.
+    pub(super) fn take(&mut self, now: Time, from: NodeId, message: &Message) -> Option<Message> {
+        match message {
+            Message::Records { incarnation, first, sent_us, lines } if self.me == 0 => {
+                let Self { collector, history, .. } = self;
+                let numbers = (*incarnation, *first, *sent_us);
+                let add = |at, told: Told| history.add(from, &told.host, at, told.event);
+                Some(collector.take(from, now, numbers, lines, add))
+            }
+            Message::RecordsHeard { incarnation, count } if from == 0 => {
+                if let Some(reporter) = self.reporter.as_mut().filter(|reporter| reporter.is_life(*incarnation)) {
+                    reporter.heard(*count);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn lines(&self) -> &[u8] {
+        self.history.lines()
+    }
+
+    fn serve(&mut self, now: Time) {
+        if let Some(feed) = &mut self.feed {
+            feed.serve(now, self.history.lines());
+        }
+    }
+
+    pub(super) fn deadline(&self, now: Time) -> Time {
+        let busy = self.feed.as_ref().is_some_and(|feed| feed.is_busy(self.history.lines()));
+        let callers = if busy { now + Duration::from_millis(1) } else { Time::MAX };
+        self.reporter.as_ref().map_or(Time::MAX, Reporter::deadline).min(callers)
+    }
+}
+
+impl Daemon {
+    /// Does what time asks for; costs nothing while nobody has died.
+    pub(super) fn continue_chronicle(&mut self, now: Time) {
+        if !self.segment.is_empty() {
+            self.chronicle.look(now, &self.segment);
+        }
+        if let (Some(reporter), Some(network)) = (&mut self.chronicle.reporter, &mut self.network) {
+            if self.link.is_ring() {
+                reporter.tick(now, |message| network.send(0, &message));
+            }
+        }
+        self.chronicle.serve(now);
+    }
+
+    /// How much longer node 0 stays at the end of the job, because records of others may be on their way.
+    pub(super) fn time_to_settle(&self) -> Duration {
+        let failed = !self.job.graves().is_empty() && self.network.is_some();
+        if self.startup.me == 0 && failed { SETTLE } else { Duration::ZERO }
+    }
+}

@@ -1,0 +1,68 @@
+//! The job, or this daemon itself, is kept from running.
+
+use std::time::Duration;
+
+use propagation::{Message, NodeId, Time};
+use tracing::warn;
+
+use super::Daemon;
+use crate::history::{Event, micros};
+
+impl Daemon {
+    /// Tells node 0 while all ranks of this node are stopped.
+    pub(super) fn look_for_suspension(&mut self, now: Time) {
+        let Some(suspension) = &mut self.suspension else { return };
+        if !self.link.is_ring() || !suspension.is_due(now) {
+            return;
+        }
+        let Some(ranks) = self.watch.all_stopped(now, suspension.span(), &self.segment) else { return };
+        if self.startup.me == 0 {
+            suspension.report(0, now, ranks);
+            self.excuse_if_suspended(now);
+        } else if let Some(network) = &mut self.network {
+            network.send(0, &Message::AllStopped { ranks });
+        }
+    }
+
+    pub(super) fn hear_of_suspension(&mut self, now: Time, from: NodeId, message: &Message) {
+        let Some(suspension) = &mut self.suspension else { return };
+        match *message {
+            Message::JobSuspended if from == 0 => self.excuse(now),
+            Message::AllStopped { ranks } if self.startup.me == 0 => {
+                suspension.report(from, now, ranks);
+                if self.excuse_if_suspended(now) {
+                    if let Some(network) = &mut self.network {
+                        network.send(from, &Message::JobSuspended);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// At node 0: whether all ranks of the job are stopped, for which then nobody is to blame.
+    fn excuse_if_suspended(&mut self, now: Time) -> bool {
+        let nodes = self.job.nodes_with_ranks();
+        let suspended = self.suspension.as_ref().is_some_and(|suspension| suspension.holds(nodes, now));
+        if suspended {
+            self.excuse(now);
+        }
+        suspended
+    }
+
+    fn excuse(&mut self, now: Time) {
+        self.watch.excuse(now);
+        self.runtime.excuse(now);
+    }
+
+    /// This daemon turns at `now`, and had asked to at `planned`.
+    pub(super) fn note_lateness(&mut self, planned: Time, now: Time) {
+        let late = now.saturating_sub(planned);
+        // From here on the protocol takes its own silence for what it was.
+        if late > self.startup.launch.parameters.timeout / 2 {
+            let late = Duration::from_micros(micros(late));
+            warn!(?late, "ringwatchd was kept from running, and distrusts its timers for a timeout");
+            self.chronicle.note(now, Event::Late { us: micros(late) });
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The history of a job: what was observed, declared, fenced and raised, as lines of JSON.
+//!
+//! Every `ringwatchd` keeps what happened on its node and sends it to node 0 ([`courier`]), where the history of the
+//! whole job comes together: it can be asked for there ([`feed`]), and written into a file. Nothing is recorded, sent or
+//! written while nothing happens.
+//!
+//! # The axis
+//!
+//! `at_us` counts on the monotonic clock of the node `clock`: node 0's in the history of the job. What another node has
+//! seen is placed there with the smallest difference between the clocks that a message of that node has shown so far:
+//! the true one plus the way of that message. So it stands late by the time of that way, some tenths of a millisecond
+//! on a quiet machine, and never early. `time` is the same moment on the wall clock of the node `clock`.
+//!
+//! | file | part |
+//! |---|---|
+//! | this one | the records and where they are kept |
+//! | `courier` | the way to node 0: no I/O |
+//! | `feed` | asking for them |
+
+use std::time::{Duration, SystemTime};
+
+use propagation::{NodeId, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::sink::Sink;
+
+pub mod courier;
+pub mod feed;
+
+/// Most bytes of a history: some 20,000 records.
+const MOST_BYTES: usize = 4 << 20;
+
+/// What happened. Node and rank numbers are those of the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// `ringwatchd` began to serve.
+    Started {
+        /// Its process number.
+        pid: u32,
+        /// How often it was started before.
+        incarnation: u32,
+    },
+    /// The node is in the ring.
+    Watching {
+        /// The node that it watches.
+        emitter: Option<NodeId>,
+        /// The node that watches it.
+        observer: Option<NodeId>,
+    },
+    /// A rank ended, is stopped for too long, or was reported by the runtime.
+    Observed {
+        /// The rank.
+        rank: u32,
+        /// What was seen, in one word.
+        reason: String,
+    },
+    /// The runtime daemon of this node is lost.
+    RuntimeLost {
+        /// Its process number.
+        pid: i32,
+        /// `ended`, `hung-up` or `stopped`.
+        reason: String,
+    },
+    /// The runtime has lost its connection to a node.
+    ConnectionLost {
+        /// The node.
+        peer: NodeId,
+    },
+    /// Nothing was heard of a node for a whole timeout.
+    Suspected {
+        /// The node.
+        peer: NodeId,
+    },
+    /// Node 0 asks a suspect for a sign of life.
+    Asked {
+        /// The suspect.
+        peer: NodeId,
+    },
+    /// The suspect gave one.
+    Spared {
+        /// The suspect.
+        peer: NodeId,
+    },
+    /// This node learned that a rank is dead.
+    RankDead {
+        /// The rank.
+        rank: u32,
+        /// Its node.
+        on: NodeId,
+        /// Why, in one word.
+        reason: String,
+        /// The node that declared it.
+        by: NodeId,
+    },
+    /// This node learned that a node is dead, with its ranks.
+    NodeDead {
+        /// The node.
+        peer: NodeId,
+        /// Why, in one word.
+        reason: String,
+        /// The node that declared it.
+        by: NodeId,
+        /// The node whose suspicion led to it.
+        suspector: Option<NodeId>,
+        /// The ranks that died with it.
+        ranks: Vec<u32>,
+    },
+    /// A rank of this node was killed because it was declared dead, or because its node is out of the job.
+    Fenced {
+        /// The rank.
+        rank: u32,
+    },
+    /// The runtime daemon of this node was killed, for the same reasons.
+    RuntimeFenced {
+        /// Its process number.
+        pid: i32,
+    },
+    /// The ranks of this node wait, because it has no contact with node 0.
+    Held,
+    /// They go on.
+    Released,
+    /// A rank of this node has reported deaths to MPI, from where they are raised as errors.
+    Raised {
+        /// The rank that reported them.
+        rank: u32,
+        /// The dead, as far as they are new to it.
+        dead: Vec<u32>,
+    },
+    /// This `ringwatchd` was kept from running, and does not trust its timers for a while.
+    Late {
+        /// For how long, in microseconds.
+        us: u64,
+    },
+    /// The job is over on this node.
+    Ended {
+        /// One sentence.
+        why: String,
+    },
+}
+
+/// A line of a history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// When, in UTC.
+    pub time: String,
+    /// When, on the axis, in microseconds.
+    pub at_us: u64,
+    /// The node whose monotonic clock the axis is.
+    pub clock: NodeId,
+    /// The job's PMIx namespace.
+    pub job: String,
+    /// The node on which it happened.
+    pub node: NodeId,
+    /// The name of its host.
+    pub host: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// The history as far as one node has it.
+pub struct History {
+    job: String,
+    me: NodeId,
+    lines: Vec<u8>,
+    sink: Option<Sink>,
+}
+
+impl History {
+    /// An empty history of node `me`, which is also written into `sink`.
+    #[must_use]
+    pub fn new(job: &str, me: NodeId, sink: Option<Sink>) -> Self {
+        Self { job: job.to_owned(), me, lines: Vec::new(), sink }
+    }
+
+    /// Adds what happened at `at` on this node's monotonic clock. A full history takes nothing more.
+    pub fn add(&mut self, node: NodeId, host: &str, at: Time, event: Event) {
+        let (now, wall) = (clock::now(), SystemTime::now());
+        // A clock that was off by a message's way may put a moment ahead of now.
+        let moment = wall - now.saturating_sub(at) + at.saturating_sub(now);
+        let record = Record {
+            time: clock::utc(moment),
+            at_us: micros(at),
+            clock: self.me,
+            job: self.job.clone(),
+            node,
+            host: host.to_owned(),
+            event,
+        };
+        let Ok(mut line) = serde_json::to_vec(&record) else { return };
+        line.push(b'\n');
+        if self.lines.len() + line.len() > MOST_BYTES {
+            return;
+        }
+        self.lines.extend_from_slice(&line);
+        if let Some(sink) = &self.sink {
+            sink.write(line);
+        }
+    }
+
+    /// All lines so far, in the order in which they became known here.
+    #[must_use]
+    pub fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+}
+
+/// A time in microseconds.
+#[must_use]
+pub fn micros(time: Time) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Reads the lines of histories, in the order of the axis; lines that are none are skipped. Returns how many were.
+#[must_use]
+pub fn read(text: &str) -> (Vec<Record>, usize) {
+    let parsed = text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str::<Record>);
+    let (mut records, mut strange) = (Vec::new(), 0);
+    for record in parsed {
+        match record {
+            Ok(record) => records.push(record),
+            Err(_) => strange += 1,
+        }
+    }
+    sort(&mut records);
+    (records, strange)
+}
+
+/// Puts records in the order of time: of the axis if they share one, else of the wall clocks.
+pub fn sort(records: &mut [Record]) {
+    let shares_axis = records.windows(2).all(|pair| (&pair[0].job, pair[0].clock) == (&pair[1].job, pair[1].clock));
+    if shares_axis {
+        records.sort_by_key(|record| record.at_us);
+    } else {
+        records.sort_by(|a, b| (&a.job, &a.time).cmp(&(&b.job, &b.time)));
+    }
+}
+
+/// How far two moments on one axis are apart.
+#[must_use]
+pub fn between(earlier: &Record, later: &Record) -> Duration {
+    Duration::from_micros(later.at_us.saturating_sub(earlier.at_us))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_who_when_and_what_in_one_level() {
+        let mut history = History::new("job@1", 3, None);
+        let at = clock::now();
+        history.add(3, "h4", at, Event::Observed { rank: 5, reason: "signal:9".into() });
+        let value: serde_json::Value = serde_json::from_slice(history.lines()).unwrap();
+        assert_eq!(value["event"], "observed");
+        assert_eq!((value["rank"].as_u64(), value["reason"].as_str()), (Some(5), Some("signal:9")));
+        assert_eq!((value["node"].as_u64(), value["clock"].as_u64()), (Some(3), Some(3)));
+        assert_eq!(value["at_us"].as_u64(), Some(micros(at)));
+        assert!(value["time"].as_str().unwrap().ends_with('Z'));
+    }
+
+    #[test]
+    fn lines_come_back_in_order_and_strange_ones_are_counted() {
+        let mut history = History::new("job@1", 0, None);
+        let now = clock::now();
+        history.add(1, "h2", now, Event::Held);
+        history.add(2, "h3", now - Duration::from_millis(3), Event::Suspected { peer: 1 });
+        let text = format!("{}\nnonsense\n{{}}\n", String::from_utf8(history.lines().to_vec()).unwrap());
+        let (records, strange) = read(&text);
+        assert_eq!(strange, 2);
+        assert_eq!([&records[0].event, &records[1].event], [&Event::Suspected { peer: 1 }, &Event::Held]);
+        assert_eq!(between(&records[0], &records[1]), Duration::from_millis(3));
+    }
+
+    #[test]
+    fn a_history_does_not_grow_for_ever() {
+        let mut history = History::new("job@1", 0, None);
+        for _ in 0..100 {
+            history.add(0, "h1", Time::ZERO, Event::Ended { why: "x".repeat(MOST_BYTES / 50) });
+        }
+        let length = history.lines().len();
+        assert!(length <= MOST_BYTES && length > MOST_BYTES / 2);
+        assert!(history.lines().ends_with(b"\n"));
+    }
+}

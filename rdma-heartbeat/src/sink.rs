@@ -1,0 +1,113 @@
+//! A file that is written by a thread of its own: a file system that hangs must not keep the daemon from its heartbeats.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+
+use propagation::NodeId;
+
+/// Most pieces that wait to be written; what comes when it is full is lost.
+const WAITING: usize = 1024;
+/// How long the end of the process waits for what is not written yet.
+const PATIENCE: Duration = Duration::from_secs(1);
+const STACK: usize = 64 << 10;
+
+enum Piece {
+    Bytes(Vec<u8>),
+    /// All before it is written.
+    Mark(SyncSender<()>),
+}
+
+/// The writing end.
+pub struct Sink {
+    pieces: SyncSender<Piece>,
+}
+
+impl Sink {
+    /// Opens a file to append to, and makes its folder.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let mut file = File::options().append(true).create(true).open(path)?;
+        let (pieces, waiting) = sync_channel(WAITING);
+        std::thread::Builder::new().name("sink".into()).stack_size(STACK).spawn(move || {
+            for piece in waiting {
+                let _ = match piece {
+                    Piece::Bytes(bytes) => file.write_all(&bytes),
+                    Piece::Mark(done) => done.send(()).map_err(io::Error::other),
+                };
+            }
+        })?;
+        Ok(Self { pieces })
+    }
+
+    /// Has bytes written as soon as possible, after those before; never waits.
+    pub fn write(&self, bytes: Vec<u8>) {
+        let _ = self.pieces.try_send(Piece::Bytes(bytes));
+    }
+
+    /// Waits until all is written, but no longer than a second.
+    pub fn finish(&self) {
+        let (done, marked) = sync_channel(1);
+        if self.pieces.try_send(Piece::Mark(done)).is_ok() {
+            let _ = marked.recv_timeout(PATIENCE);
+        }
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// A path with its places filled in: `%h` is the host, `%j` the job, `%n` the node.
+#[must_use]
+pub fn expand(pattern: &str, host: &str, job: &str, node: NodeId) -> String {
+    // A job's name is no folder.
+    let job = job.replace('/', "_");
+    pattern.replace("%h", host).replace("%j", &job).replace("%n", &node.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_in_a_path_are_filled_in() {
+        assert_eq!(expand("/l/%j/%h-%n.log", "host", "job@1/x", 7), "/l/job@1_x/host-7.log");
+    }
+
+    #[test]
+    fn parent_folders_are_made_and_old_lines_are_kept() {
+        let folder = std::env::temp_dir().join(format!("ringwatch-sink-{}", std::process::id()));
+        let path = folder.join("a/b.log");
+        for lines in [["one\n", "two\n"], ["three\n", "four\n"]] {
+            let sink = Sink::open(&path).unwrap();
+            lines.iter().for_each(|line| sink.write(line.as_bytes().to_vec()));
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\nthree\nfour\n");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_takes_nothing_does_not_keep_the_writer() {
+        let pipe = std::env::temp_dir().join(format!("ringwatch-pipe-{}", std::process::id()));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+        // A pipe that nobody reads is full after 64 KiB.
+        let reader = File::options().read(true).write(true).open(&pipe).unwrap();
+        let sink = Sink::open(&pipe).unwrap();
+        for _ in 0..WAITING * 2 {
+            sink.write(vec![b'x'; 4096]);
+        }
+        drop(sink);
+        drop(reader);
+        std::fs::remove_file(&pipe).unwrap();
+    }
+}
