@@ -12,7 +12,10 @@ pub fn sleeper() -> Child {
 pub fn sleeper_of(nspace: &str, rank: u32) -> Child {
     let mut command = Command::new("sleep");
     command.arg("60").env("PMIX_NAMESPACE", nspace).env("PMIX_RANK", rank.to_string());
-    command.spawn().expect("sleep is installed")
+    let child = command.spawn().expect("sleep is installed");
+    // A child may be seen a moment before its environment.
+    wait_until(|| std::fs::read(format!("/proc/{}/environ", child.id())).is_ok_and(|text| !text.is_empty()));
+    child
 }
 
 /// Waits for something that is bound to happen.
