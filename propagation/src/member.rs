@@ -159,9 +159,25 @@ impl Member {
             // Not for a member.
             Message::Hello { .. } | Message::Roster { .. } | Message::Records { .. } | Message::RecordsHeard { .. } => {
             }
-            Message::AllStopped { .. } | Message::JobSuspended => {}
+            Message::AllStopped { .. } | Message::JobSuspended | Message::Transport { .. } => {}
         }
         if ends_hold && !self.is_stopped() {
+            out.push(Action::Release);
+        }
+    }
+
+    /// Takes note that node `from` has raised a flag in this node's memory: a heartbeat that is no message.
+    ///
+    /// The caller looks when it calls [`tick`](Self::tick) anyway, and before it does, so that a flag spares its owner
+    /// the suspicion that is due at that moment.
+    pub fn saw(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
+        if self.is_stopped() || self.emitter() != Some(from) {
+            return;
+        }
+        self.wake(now);
+        let ends_hold = self.config.arbiter == Some(from) && self.on_contact(now, out);
+        self.on_flag(now, out);
+        if ends_hold {
             out.push(Action::Release);
         }
     }

@@ -122,6 +122,13 @@ pub enum Message {
     /// The answer to [`Message::AllStopped`] while it holds for every node: somebody has suspended the job. Shares the
     /// wire format only; [`Member`](crate::Member) ignores it.
     JobSuspended,
+    /// From one node's transport to another's: how heartbeats can reach it otherwise than as messages. Shares the wire
+    /// format only; [`Member`](crate::Member) ignores it and hears of such heartbeats by
+    /// [`Member::saw`](crate::Member::saw).
+    Transport {
+        /// In the transport's own format.
+        word: Vec<u8>,
+    },
 }
 
 /// A broadcast: one subject on its way to every survivor.

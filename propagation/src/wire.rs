@@ -23,10 +23,10 @@
 //! signed ones are zigzag-encoded before. One byte integers and the variants below come as they are. An
 //! option is 0, or 1 and the value; a list is its length and its entries.
 //!
-//! The variant of an enum is its position; fields follow in the order of their declaration. [`Message`]: 0 `Heartbeat`, 1 `NewObserver`,
-//! 2 `Suspect`, 3 `Notice`, 4 `Ack`, 5 `Probe`, 6 `ProbeReply`, 7 `Verdict`, 8 `Ready`, 9 `ReadyAck`, 10 `Hello`,
-//! 11 `Roster`, 12 `Spared`, 13 `Complete`, 14 `Done`, 15 `Leave`,
-//! 16 `Records`, 17 `RecordsHeard`, 18 `AllStopped`, 19 `JobSuspended`.
+//! The variant of an enum is its position; fields follow in the order of their declaration. [`Message`]:
+//! 0 `Heartbeat`, 1 `NewObserver`, 2 `Suspect`, 3 `Notice`, 4 `Ack`, 5 `Probe`, 6 `ProbeReply`, 7 `Verdict`, 8 `Ready`,
+//! 9 `ReadyAck`, 10 `Hello`, 11 `Roster`, 12 `Spared`, 13 `Complete`, 14 `Done`, 15 `Leave`,
+//! 16 `Records`, 17 `RecordsHeard`, 18 `AllStopped`, 19 `JobSuspended`, 20 `Transport`.
 //!
 //! A [`Notice`](crate::Notice), which follows the byte 3:
 //!

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | this one | what the daemon consists of, its loop, and time |
 //! | `inputs` | what arrives: packets of the plugin, datagrams, ends of processes |
+//! | `neighbours` | heartbeats that are flags |
 //! | `outcome` | what follows: facts, the end of the job, the end of this node |
 //! | `report` | the status report |
 //! | `chronicle` | the history |
@@ -34,13 +35,14 @@ use crate::runtime::Runtime;
 use crate::segment::{FLAG_ALL_READY, Segment, SegmentError};
 use crate::status::Server;
 use crate::suspension::Suspension;
-use crate::transport::Udp;
+use crate::transport::{Flags, Udp};
 use crate::watch::{Sighting, Watch};
 use crate::{clock, logging, setup};
 use chronicle::Chronicle;
 
 mod chronicle;
 mod inputs;
+mod neighbours;
 mod outcome;
 mod pause;
 mod report;
@@ -100,6 +102,7 @@ pub struct Daemon {
     poller: Poller,
     control: Control,
     network: Option<Network>,
+    flags: Flags,
     segment: Segment,
     watch: Watch,
     lifelines: Option<Lifelines>,
@@ -166,6 +169,7 @@ impl Daemon {
         } else {
             None
         };
+        let flags = neighbours::flags(launch, me, startup.incarnation);
         let limit = rendezvous::limit(parameters.timeout);
         let status = Server::new(&launch.nspace, me)
             .map_err(|error| warn!(%error, "ringwatch status will not find this daemon"))
@@ -178,6 +182,7 @@ impl Daemon {
             poller: Poller::new()?,
             control,
             network,
+            flags,
             watch: Watch::new(
                 &segment,
                 &launch.nspace,
@@ -291,6 +296,7 @@ impl Daemon {
         if now >= self.link_deadline().saturating_add(LATE) {
             self.take_datagrams(now);
         }
+        self.look_at_flag(now);
         match &mut self.link {
             Link::Meeting(rendezvous) if self.ending.is_none() => {
                 if now >= rendezvous.deadline() {

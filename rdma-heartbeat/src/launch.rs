@@ -10,7 +10,7 @@ use propagation::{EndReason, NodeId, NodeReason, RankReason, Time};
 use serde::{Deserialize, Serialize};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 2;
+pub const LAUNCH_VERSION: u16 = 3;
 
 /// Largest packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;
@@ -21,6 +21,17 @@ pub const CONTROL_FD: i32 = 3;
 pub const UDP_FD: i32 = 4;
 /// File descriptor on which `ringwatchd` finds the node segment.
 pub const SEGMENT_FD: i32 = 5;
+
+/// How heartbeats travel; everything else goes as datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Carrier {
+    /// As RDMA writes where both nodes have a usable port in the same subnet, else as datagrams.
+    Auto,
+    /// As datagrams.
+    Udp,
+    /// As with [`Carrier::Auto`], and a warning wherever they stay datagrams.
+    Verbs,
+}
 
 /// Parameters of a job, read by prterun and the same on every node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +46,8 @@ pub struct Parameters {
     pub fence: bool,
     /// Names or CIDR subnets of the interfaces to use; empty means all but loopback.
     pub interfaces: Vec<String>,
+    /// How heartbeats travel.
+    pub transport: Carrier,
     /// First and last UDP port to try; (0, 0) leaves the choice to the kernel.
     pub ports: (u16, u16),
     /// Least severe level that is logged (error, warn, info, debug, trace).

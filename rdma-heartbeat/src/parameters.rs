@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::launch::Parameters;
+use crate::launch::{Carrier, Parameters};
 
 /// One parameter as the user sees it.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub struct Definition {
 }
 
 /// Every parameter, in the order of [`read`]'s argument.
-pub const DEFINITIONS: [Definition; 11] = [
+pub const DEFINITIONS: [Definition; 12] = [
     Definition {
         name: "enable",
         default: "true",
@@ -48,6 +48,11 @@ pub const DEFINITIONS: [Definition; 11] = [
         name: "if_include",
         default: "",
         help: "Interfaces or IPv4 subnets (CIDR) for heartbeats, separated by commas; default: what prte_if_include names, else all but loopback",
+    },
+    Definition {
+        name: "transport",
+        default: "auto",
+        help: "How heartbeats travel: auto (RDMA writes where both nodes have a port in the same subnet, else UDP), udp, or verbs (as auto, with a warning where it is UDP)",
     },
     Definition {
         name: "port_range",
@@ -97,7 +102,8 @@ pub struct Settings {
 /// # Errors
 /// The first value that is malformed or out of range.
 pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
-    let [enable, period, timeout, stop_timeout, fence, interfaces, ports, log_level, log, events, daemon] = values;
+    let [enable, period, timeout, stop_timeout, fence, interfaces, transport, ports, log_level, log, events, daemon] =
+        values;
     let period_range = (Duration::from_millis(1), Duration::from_secs(60));
     let period = duration("period", period, period_range)?;
     let timeout_range = (period * 3, Duration::from_secs(600).max(period * 3));
@@ -124,6 +130,7 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
                 .filter(|part| !part.is_empty())
                 .map(str::to_owned)
                 .collect(),
+            transport: carrier(transport)?,
             ports: port_range(ports)?,
             log_level: log_level.to_owned(),
             log: log.trim().to_owned(),
@@ -199,6 +206,15 @@ fn choice(name: &'static str, text: &str, allowed: &[&'static str]) -> Result<&'
     found.copied().ok_or_else(|| Invalid { name, value: text.to_owned(), expected: expected() })
 }
 
+fn carrier(text: &str) -> Result<Carrier, Invalid> {
+    choice("transport", text, &["auto", "udp", "verbs"])?;
+    Ok(match text.trim() {
+        "udp" => Carrier::Udp,
+        "verbs" => Carrier::Verbs,
+        _ => Carrier::Auto,
+    })
+}
+
 fn port_range(text: &str) -> Result<(u16, u16), Invalid> {
     let invalid = || Invalid {
         name: "port_range",
@@ -255,6 +271,15 @@ mod tests {
     }
 
     #[test]
+    fn the_transport_is_chosen_by_name() {
+        let carrier = |name| with(&[("transport", name)]).unwrap().parameters.transport;
+        assert_eq!(
+            [carrier("auto"), carrier("udp"), carrier(" verbs ")],
+            [Carrier::Auto, Carrier::Udp, Carrier::Verbs]
+        );
+    }
+
+    #[test]
     fn times_take_units_and_fractions() {
         assert_eq!(parse_duration("0.5s"), Some(Duration::from_millis(500)));
         assert_eq!(parse_duration("250us"), Some(Duration::from_micros(250)));
@@ -281,6 +306,7 @@ mod tests {
         assert!(told(&[("port_range", "5000-4000")]).contains("1024 to 65535"));
         assert!(told(&[("fence", "maybe")]).contains("true or false"));
         assert!(told(&[("log_level", "loud")]).contains("error, warn"));
+        assert!(told(&[("transport", "tcp")]).contains("auto, udp, verbs"));
         assert!(told(&[("stop_timeout", "2h")]).contains("10ms to 60min"));
         assert!(told(&[("stop_timeout", "0")]).contains("a time with its unit"));
     }

@@ -55,6 +55,10 @@ pub struct Report {
     pub emitter: Option<NodeId>,
     /// Node that watches this one's.
     pub observer: Option<NodeId>,
+    /// How its heartbeats come, if not as messages of the transport.
+    pub emitter_means: Option<String>,
+    /// How this node's go, if not as messages of the transport.
+    pub observer_means: Option<String>,
     /// Age of the last heartbeat of the emitter in microseconds.
     pub last_heartbeat_us: Option<u64>,
     /// Whether every rank of the job has left `MPI_Init`; known at node 0 only.

@@ -1,4 +1,5 @@
-//! Datagrams between the nodes of a job.
+//! How the nodes of a job reach each other: datagrams for everything, and flags in each other's memory for heartbeats
+//! where that works ([`Flags`]).
 //!
 //! A transport may lose, repeat and reorder datagrams; the protocol above it copes. It never blocks, and an error of
 //! the network is not reported: it is no evidence about anybody.
@@ -8,11 +9,20 @@ use std::os::fd::BorrowedFd;
 
 use propagation::NodeId;
 
+mod flag;
+mod flags;
+mod means;
 mod udp;
+mod verbs;
+mod workshop;
 
+pub use flags::{FlagCounters, Flags};
+pub use means::{Inlet, Means, Outlet};
 pub use udp::Udp;
+pub use verbs::Verbs;
+pub use workshop::{Thread, Workshop};
 
-/// What carries the protocol. UDP does; one-sided transports implement the same interface.
+/// What carries the protocol's messages.
 pub trait Transport {
     /// Name for people.
     fn name(&self) -> &'static str;

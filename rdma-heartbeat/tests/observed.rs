@@ -103,7 +103,9 @@ fn status_tells_who_is_dead_since_when_and_who_said_so() {
     assert_eq!((&report["ranks"][1]["phase"], &report["ranks"][1]["dead"]), (&"running".into(), &false.into()));
 
     let text = String::from_utf8(ringwatch(&["status", "--job", &job]).stdout).unwrap();
-    for part in ["node 1 of 3", "watches node 0: last heartbeat", "is watched by node 0", "signal:9", "running, dead"] {
+    for part in
+        ["node 1 of 3", "watches node 0 by udp: last heartbeat", "is watched by node 0", "signal:9", "running, dead"]
+    {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
 }

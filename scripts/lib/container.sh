@@ -116,6 +116,7 @@ mount_all() {
     mkdir -p run/lock run/netns
     mount --rbind "$rw_source" src
     mount_rust
+    mount_kernel
 
     rm -f etc/hosts etc/resolv.conf etc/hostname
     printf '127.0.0.1 localhost\n127.0.1.1 ringwatch\n' >etc/hosts
@@ -135,6 +136,7 @@ mount_all() {
     # The commands of the virtual hosts, where every shell finds them.
     ln -sf /src/scripts/lib/hosts.sh usr/local/bin/rw-hosts
     ln -sf /src/scripts/lib/rw-on usr/local/bin/rw-on
+    ln -sf /src/scripts/lib/guests.sh usr/local/bin/rw-guests
 }
 
 # sysfs shows the network of the process that mounts it, and only the owner of
@@ -171,6 +173,13 @@ mount_rust() {
         mount -o remount,bind,ro opt/rust
     fi
     [[ -z ${RINGWATCH_CARGO_HOME:-} ]] || mount --rbind "$RINGWATCH_CARGO_HOME" opt/cargo
+}
+
+# The kernel of the virtual machines with RDMA, if kernel.sh made one.
+mount_kernel() {
+    [[ -n ${RINGWATCH_KERNEL:-} ]] || return 0
+    mkdir -p opt/kernel
+    mount --bind "$RINGWATCH_KERNEL" opt/kernel
 }
 
 # Prints the environment of the container's commands, one NUL-ended setting each.

@@ -12,9 +12,10 @@ rw_arch_lib=/usr/lib/$(uname -m)-linux-gnu
 
 # What a root must hold. Raise the number when the list changes: roots made
 # by an older recipe are then made anew.
-rw_recipe=1
+rw_recipe=2
 rw_packages=(openmpi-bin libopenmpi-dev libpmix-dev libpmix-bin gcc g++ libc6-dev make
-    procps iproute2 python3-mpi4py gdb)
+    procps iproute2 python3-mpi4py gdb
+    libibverbs-dev ibverbs-providers qemu-system-x86 busybox-static)
 rw_needed_kib=$((2500 * 1024))
 
 root_prepare() {
@@ -44,6 +45,7 @@ system_is_root() {
     [[ -z ${RINGWATCH_ROOT_ALWAYS:-} ]] &&
         [[ $(/usr/bin/ompi_info --version 2>/dev/null) == *' v5.'* ]] &&
         [[ -x /usr/bin/mpicc && -x /usr/bin/gcc && -x /usr/bin/g++ && -x /usr/bin/make && -x /usr/bin/gdb && -x /usr/bin/pmix_info ]] &&
+        [[ -x /usr/bin/qemu-system-x86_64 && -x /usr/bin/busybox && -e /usr/include/infiniband/verbs.h ]] &&
         [[ -x /usr/bin/python3 && -d /usr/lib/python3/dist-packages/mpi4py ]] &&
         [[ -d $rw_arch_lib/pmix2/include/pmix && -d $rw_arch_lib/openmpi/include/openmpi ]] &&
         have ip && ! mountpoint -q /usr &&

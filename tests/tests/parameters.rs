@@ -12,13 +12,14 @@ use system_tests::process::{frames_sent, lives};
 use system_tests::{Job, Lab, Running, in_lab};
 
 /// All parameters, with their defaults as `pmix_info` shows them.
-const DEFAULTS: [(&str, &str); 9] = [
+const DEFAULTS: [(&str, &str); 10] = [
     ("enable", "true"),
     ("period", "100ms"),
     ("timeout", "10"),
     ("stop_timeout", "2s"),
     ("fence", "true"),
     ("if_include", ""),
+    ("transport", "auto"),
     ("port_range", "0"),
     ("log_level", "warn"),
     ("log", "stderr"),

@@ -147,13 +147,18 @@ impl Member {
     /// death between itself and this one, or no longer knows of one.
     pub(super) fn on_heartbeat(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
         if self.links.emitter == Some(from) {
-            self.links.last_heartbeat = Some(now);
-            self.links.next_new_observer = None;
-            self.links.trust(now, self.config.timeout);
-            self.inquiries.suspicion_refuted();
+            self.on_flag(now, out);
             self.links.follow_emitter(now, &self.config, out);
-            self.settle_hold(now, out);
         }
+    }
+
+    /// T2 without a message: nothing woke this node up, so there is no wake-up to share with its own heartbeat.
+    pub(super) fn on_flag(&mut self, now: Time, out: &mut Vec<Action>) {
+        self.links.last_heartbeat = Some(now);
+        self.links.next_new_observer = None;
+        self.links.trust(now, self.config.timeout);
+        self.inquiries.suspicion_refuted();
+        self.settle_hold(now, out);
     }
 
     /// The emitter is alive although it was suspected: it gets another timeout, and is told whom to report to.

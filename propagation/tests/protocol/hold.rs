@@ -218,3 +218,11 @@ fn a_resignation_that_is_overdue_stops_a_held_member_once() {
     solo.pause(126).hears(5, copy(notice(ARBITER, 0, end, &[2])));
     assert_eq!(holds(&mut solo), [Action::Stop(StopReason::Ended(EndReason::Finished))]);
 }
+
+#[test]
+fn a_flag_of_the_arbiter_ends_the_hold() {
+    let mut solo = Solo::new(1, 8, Some(ARBITER));
+    assert_eq!(holds(solo.run(120)), [Action::Hold]);
+    assert_eq!(holds(solo.run(130).call(|member, now, out| member.saw(now, ARBITER, out))), [Action::Release]);
+    assert_eq!(holds(solo.run(230)), []);
+}

@@ -93,6 +93,23 @@ fn a_heartbeat_of_the_emitter_buys_one_timeout() {
 }
 
 #[test]
+fn a_flag_of_the_emitter_buys_one_timeout_and_brings_no_heartbeat_forward() {
+    let mut solo = Solo::new(2, 8, None);
+    let flag = |solo: &mut Solo, from| solo.call(|member, now, out| member.saw(now, from, out)).asked().is_empty();
+    solo.run(8).skip();
+    assert!(flag(&mut solo, 1) && solo.out.is_empty());
+    assert_eq!((solo.member.last_heartbeat(), solo.member.next_deadline()), (Some(8 * MS), 10 * MS));
+    // Seen at the moment of the suspicion, before the tick.
+    solo.run(107).skip().pause(108);
+    assert!(flag(&mut solo, 1));
+    assert_eq!(solo.run(207).facts().len(), 0);
+    assert!(flag(&mut solo, 0) && flag(&mut solo, 3) && flag(&mut solo, 99));
+    assert_eq!(solo.run(208).facts().len(), 1);
+    assert!(flag(&mut solo, 1));
+    assert_eq!((solo.member.emitter(), solo.member.last_heartbeat()), (Some(0), None));
+}
+
+#[test]
 fn heartbeats_of_others_count_for_nothing() {
     let mut solo = Solo::new(2, 8, None);
     solo.run(100).heartbeat(0).heartbeat(3).heartbeat(99).heartbeat(2);

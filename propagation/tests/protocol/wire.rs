@@ -259,6 +259,7 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
         any::<(u32, u64)>().prop_map(|(incarnation, count)| Message::RecordsHeard { incarnation, count }),
         any::<u32>().prop_map(|ranks| Message::AllStopped { ranks }),
         Just(Message::JobSuspended),
+        vec(any::<u8>(), 0..99).prop_map(|word| Message::Transport { word }),
     ]
 }
 

@@ -206,11 +206,14 @@ impl Daemon {
                 Link::Ring(_) if matches!(message, Message::AllStopped { .. } | Message::JobSuspended) => {
                     self.hear_of_suspension(now, from, &message);
                 }
-                Link::Ring(member) => {
+                Link::Ring(_) => {
                     if let Message::Spared { node: peer } = message {
                         self.chronicle.note(now, Event::Spared { peer });
                     }
-                    member.handle(now, from, message, &mut self.actions);
+                    self.mind_flags(now, from, address, &message);
+                    if let Link::Ring(member) = &mut self.link {
+                        member.handle(now, from, message, &mut self.actions);
+                    }
                     self.perform(now);
                 }
             }

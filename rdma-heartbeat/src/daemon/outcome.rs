@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use propagation::{Action, EndReason, Fact, NodeReason, RankReason, StopReason, Subject, Time};
+use propagation::{Action, EndReason, Fact, Message, NodeReason, RankReason, StopReason, Subject, Time};
 use tracing::{error, info, warn};
 
 use super::{Daemon, Ending};
@@ -22,6 +22,7 @@ impl Daemon {
             let mut batch = std::mem::take(&mut self.actions);
             for action in batch.drain(..) {
                 match action {
+                    Action::Send { to, message: Message::Heartbeat { .. } } if self.flags.raise(to) => {}
                     Action::Send { to, message } => {
                         self.chronicle.note_question(now, to, &message);
                         if let Some(network) = &mut self.network {

@@ -36,6 +36,7 @@ impl Daemon {
             (None, None) => "meeting",
         };
         let counters = self.network.as_ref().map_or_else(Counters::default, |network| *network.counters());
+        let flags = self.flags.counters();
         let named = |name: &str, value| (name.to_owned(), value);
         Report {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -50,6 +51,8 @@ impl Daemon {
             transport: self.network.as_ref().map_or("none", |network| network.name()).into(),
             period_us: micros(launch.parameters.period),
             timeout_us: micros(launch.parameters.timeout),
+            emitter_means: self.flags.incoming().map(Into::into),
+            observer_means: self.flags.outgoing().map(Into::into),
             emitter: member.and_then(|member| member.emitter()),
             observer: member.and_then(|member| member.observer()),
             last_heartbeat_us: member
@@ -63,6 +66,10 @@ impl Daemon {
                 named("heartbeats received", counters.heartbeats_received),
                 named("messages sent", counters.sent),
                 named("messages received", counters.received),
+                named("flags raised", flags.raised),
+                named("flags seen", flags.seen),
+                named("flags overtaken", flags.overtaken),
+                named("flags refused", flags.refused),
                 named("allocations", crate::allocations::count()),
             ]
             .into(),

@@ -22,6 +22,7 @@ fn launch(fence: bool) -> LaunchData {
             stop_timeout: None,
             fence,
             interfaces: vec![],
+            transport: crate::launch::Carrier::Auto,
             ports: (0, 0),
             log_level: "info".into(),
             log: "stderr".into(),

@@ -65,13 +65,15 @@ fn write_report(text: &mut String, report: &Report) -> fmt::Result {
     writeln!(text, "  ringwatchd {version} pid {pid}{restarts}, runtime daemon pid {runtime_pid}")?;
     let (period, timeout) = (span(report.period_us), span(report.timeout_us));
     writeln!(text, "  transport {transport}, period {period}, timeout {timeout}")?;
+    let by = |means: &Option<String>| format!("by {}", means.as_deref().unwrap_or(transport));
+    let (comes, goes) = (by(&report.emitter_means), by(&report.observer_means));
     match (report.emitter, report.last_heartbeat_us) {
-        (Some(node), Some(age)) => writeln!(text, "  watches node {node}: last heartbeat {} ago", span(age))?,
+        (Some(node), Some(age)) => writeln!(text, "  watches node {node} {comes}: last heartbeat {} ago", span(age))?,
         (Some(node), None) => writeln!(text, "  watches node {node}: no heartbeat yet")?,
         (None, _) => writeln!(text, "  watches nobody")?,
     }
     match report.observer {
-        Some(node) => writeln!(text, "  is watched by node {node}")?,
+        Some(node) => writeln!(text, "  is watched by node {node}, {goes}")?,
         None => writeln!(text, "  is watched by nobody")?,
     }
     writeln!(text, "  ring: {}", ring(report))?;

@@ -1,0 +1,146 @@
+//! The emitter's side: raising flags in the slot that the observer has offered.
+
+use std::net::SocketAddr;
+
+use propagation::NodeId;
+use tracing::{info, warn};
+
+use super::{FlagCounters, Shop, Word};
+use crate::transport::flag::FlagKey;
+use crate::transport::means::Outlet;
+use crate::transport::workshop::Job;
+
+/// What a node knows of its own flags.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    observer: Option<NodeId>,
+    slot: Option<Slot>,
+}
+
+struct Slot {
+    epoch: u64,
+    /// `None` while it is in the workshop.
+    outlet: Option<Box<dyn Outlet>>,
+    key: FlagKey,
+    count: u32,
+    works: bool,
+}
+
+impl Outgoing {
+    pub fn settle(&mut self, observer: Option<NodeId>, shop: &mut Shop) {
+        if self.observer != observer {
+            self.detach(shop);
+            self.observer = observer;
+        }
+    }
+
+    /// Gives the slot up; the next heartbeat is a datagram.
+    pub fn detach(&mut self, shop: &mut Shop) {
+        if let Some(outlet) = self.slot.take().and_then(|slot| slot.outlet) {
+            shop.discard(outlet);
+        }
+    }
+
+    /// A node asks for datagrams.
+    pub fn asked(&mut self, from: NodeId, shop: &mut Shop) {
+        if self.observer == Some(from) {
+            self.detach(shop);
+        }
+    }
+
+    /// The observer offers a slot: answers, or has it connected first.
+    pub fn offered(
+        &mut self,
+        from: NodeId,
+        address: SocketAddr,
+        epoch: u64,
+        offer: Vec<u8>,
+        shop: &mut Shop,
+    ) -> Option<Word> {
+        // The ring has changed, and the offer will come again once both know.
+        if self.observer != Some(from) {
+            return None;
+        }
+        if !shop.is_open() {
+            return Some(Word::Answer { epoch, place: None });
+        }
+        if let Some(slot) = self.slot.as_ref().filter(|slot| slot.epoch >= epoch) {
+            // The answer was lost, unless it is still to be made.
+            return slot.answer().filter(|_| slot.epoch == epoch);
+        }
+        self.detach(shop);
+        let key = shop.key(shop.me, from, epoch);
+        shop.order(Job::Attach { number: epoch, peer: address, offer, first_packet: key.first_packet() });
+        self.slot = Some(Slot { epoch, outlet: None, key, count: 0, works: false });
+        None
+    }
+
+    /// An end comes from the workshop: the observer is answered.
+    pub fn made(
+        &mut self,
+        epoch: u64,
+        outlet: Result<Box<dyn Outlet>, String>,
+        shop: &mut Shop,
+    ) -> Option<(NodeId, Word)> {
+        let slot = self.slot.as_mut().filter(|slot| slot.epoch == epoch);
+        match (slot, outlet) {
+            (Some(slot), Ok(outlet)) => {
+                slot.outlet = Some(outlet);
+                return self.observer.zip(slot.answer());
+            }
+            (Some(_), Err(why)) => {
+                self.slot = None;
+                shop.report(self.observer, "to", &why);
+                return self.observer.map(|observer| (observer, Word::Answer { epoch, place: None }));
+            }
+            // Ordered for a neighbour that is none any more.
+            (None, Ok(outlet)) => shop.discard(outlet),
+            (None, Err(_)) => {}
+        }
+        None
+    }
+
+    /// Raises the next flag; whether it needs no datagram.
+    pub fn raise(&mut self, to: NodeId, counters: &mut FlagCounters, shop: &mut Shop) -> bool {
+        let Some(slot) = self.slot.as_mut().filter(|_| self.observer == Some(to)) else { return false };
+        let Some(outlet) = &mut slot.outlet else { return false };
+        // Never again from 1: the values would be those of the past. Datagrams lead to a new slot.
+        let Some(count) = slot.count.checked_add(1) else {
+            self.detach(shop);
+            return false;
+        };
+        slot.count = count;
+        counters.raised += 1;
+        match outlet.store(slot.key.value(count)) {
+            Ok(acknowledged) => {
+                if acknowledged && !slot.works {
+                    info!(node = to, means = shop.name(), "heartbeats to this node are flags from now on");
+                }
+                slot.works = acknowledged;
+                acknowledged
+            }
+            Err(why) => {
+                warn!(node = to, %why, "a flag could not be raised; heartbeats to this node are datagrams again");
+                self.detach(shop);
+                false
+            }
+        }
+    }
+
+    /// Whether flags in the present slot are acknowledged.
+    pub fn works(&self) -> bool {
+        self.slot.as_ref().is_some_and(|slot| slot.works)
+    }
+
+    /// Number of the flags raised in the present slot so far.
+    #[cfg(test)]
+    pub fn count(&mut self) -> Option<&mut u32> {
+        self.slot.as_mut().map(|slot| &mut slot.count)
+    }
+}
+
+impl Slot {
+    fn answer(&self) -> Option<Word> {
+        Some(Word::Answer { epoch: self.epoch, place: Some(self.outlet.as_ref()?.answer()) })
+    }
+}

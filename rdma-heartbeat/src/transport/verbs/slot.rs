@@ -1,0 +1,76 @@
+//! Memory that one peer can write, and nobody else.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::layout::ibv_mr;
+use super::pair::Pair;
+
+/// A page of its own, of which the first eight bytes are registered: devices pin whole pages.
+#[repr(C, align(4096))]
+struct Page {
+    value: AtomicU64,
+}
+
+/// Eight bytes of memory that the peer of a pair can write.
+pub struct Slot {
+    region: NonNull<ibv_mr>,
+    memory: NonNull<Page>,
+    pair: Pair,
+}
+
+// SAFETY: the memory belongs to this value alone and is only used through an atomic; as for `Pair`.
+unsafe impl Send for Slot {}
+
+impl Slot {
+    /// Registers a slot, zero at first, for the peer of this pair. Its key holds for this pair only, because the pair
+    /// has its own protection domain.
+    ///
+    /// # Errors
+    /// If the device has no room left, or this process may not lock memory (`ulimit -l`).
+    pub fn new(pair: Pair) -> io::Result<Self> {
+        let memory = NonNull::from(Box::leak(Box::new(Page { value: AtomicU64::new(0) })));
+        // SAFETY: the page is freed in `drop` only, after the region; it is only used through an atomic.
+        let region = unsafe { pair.register(memory.cast(), size_of::<u64>()) }
+            // SAFETY: it came from a box, and no device has been told of it.
+            .inspect_err(|_| drop(unsafe { Box::from_raw(memory.as_ptr()) }))?;
+        Ok(Self { region, memory, pair })
+    }
+
+    /// The connection through which it can be written.
+    #[must_use]
+    pub fn pair(&self) -> &Pair {
+        &self.pair
+    }
+
+    /// Address and key for the peer.
+    #[must_use]
+    pub fn address(&self) -> (u64, u32) {
+        // SAFETY: the region exists; its key never changes.
+        (self.memory.addr().get() as u64, unsafe { self.region.as_ref() }.rkey)
+    }
+
+    /// What the peer wrote last: one load of memory.
+    ///
+    /// A device writes an aligned word of eight bytes in one piece on every platform that is known, but the standard
+    /// does not promise it; the value carries a MAC, so that one which came in two pieces is recognised. The flag
+    /// publishes no other data, so nothing has to be ordered with it.
+    #[must_use]
+    pub fn load(&self) -> u64 {
+        // SAFETY: the memory exists until this value is dropped, and everybody's access to it is atomic.
+        unsafe { self.memory.as_ref() }.value.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // SAFETY: the region came from this pair; only the peer uses it, whose writes fail from here on.
+        let gone = unsafe { self.pair.unregister(self.region) };
+        // Memory that the device may still write is never used for anything else.
+        if gone {
+            // SAFETY: it came from a box, and no device knows of it any more.
+            drop(unsafe { Box::from_raw(self.memory.as_ptr()) });
+        }
+    }
+}
