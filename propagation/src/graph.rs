@@ -25,28 +25,37 @@ use crate::{NodeId, Notice, Route};
 /// `dead` is the strictly ascending list in the notice, below `universe`. The result is empty if `source` or
 /// `of` is no participant. Takes O(log n log |dead|) time and at most 62 entries.
 pub fn neighbours(universe: u32, dead: &[NodeId], source: NodeId, of: NodeId) -> Vec<NodeId> {
-    let order = RingOrder::default();
-    let participants = Participants::new(&order, universe, dead, source);
-    participants.map_or(vec![], |participants| along(&participants, Route::Circulant, of))
+    let (order, mut found) = (RingOrder::default(), Vec::new());
+    if let Some(participants) = Participants::new(&order, universe, dead, source) {
+        append(&participants, Route::Circulant, of, &mut found);
+    }
+    found
 }
 
 /// The nodes that `of` passes a copy of this notice on to, if all of them are alive. Empty if `of` takes no part.
 pub fn targets(order: &RingOrder, notice: &Notice, of: NodeId) -> Vec<NodeId> {
-    let participants = Participants::new(order, notice.universe, &notice.dead, notice.source);
-    participants.map_or(vec![], |participants| along(&participants, notice.route, of))
+    let mut found = Vec::new();
+    append_targets(order, notice, of, &mut found);
+    found
 }
 
-fn along(participants: &Participants, route: Route, of: NodeId) -> Vec<NodeId> {
+/// Appends the [`targets`] to `found`, which allocates only if its capacity does not suffice.
+pub fn append_targets(order: &RingOrder, notice: &Notice, of: NodeId, found: &mut Vec<NodeId>) {
+    if let Some(participants) = Participants::new(order, notice.universe, &notice.dead, notice.source) {
+        append(&participants, notice.route, of, found);
+    }
+}
+
+fn append(participants: &Participants, route: Route, of: NodeId, found: &mut Vec<NodeId>) {
     let (Some(label), count) = (participants.label(of), participants.count()) else {
-        return vec![];
+        return;
     };
     match route {
         Route::Circulant | Route::Rescue => {
-            let mut found = Vec::with_capacity(2 * count.ilog2() as usize);
+            found.reserve(2 * count.ilog2() as usize);
             found.extend(circulant::neighbours(count, label).map(|label| participants.node(label)));
-            found
         }
-        Route::Tree => tree::children(count, label).map(|label| participants.node(label)).collect(),
+        Route::Tree => found.extend(tree::children(count, label).map(|label| participants.node(label))),
     }
 }
 

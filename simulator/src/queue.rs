@@ -7,6 +7,7 @@
 //! Simultaneous events are in the order of their contents (whom they concern, then what happens), never in that of
 //! their insertion. So a run that leaves out events without effect handles the others in the same order.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -74,6 +75,19 @@ pub struct Queue {
     far: BinaryHeap<Reverse<Event>>,
 }
 
+thread_local! {
+    /// The buckets of this thread's last queue, empty: the next run needs about the same capacities.
+    static SPARE: Cell<Vec<Vec<Event>>> = const { Cell::new(Vec::new()) };
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let mut buckets = std::mem::take(&mut self.buckets);
+        buckets.iter_mut().for_each(Vec::clear);
+        SPARE.set(buckets);
+    }
+}
+
 impl Queue {
     /// For events most of which come at most `span` nanoseconds after they are known, about `density` of them waiting
     /// at a time.
@@ -81,7 +95,9 @@ impl Queue {
         let count = (density / 32).clamp(16, 8192).next_power_of_two();
         // At least the span fits into all buckets but the one at hand.
         let width = (span / (count as u64 - 1) + 1).next_power_of_two().ilog2();
-        Queue { open: vec![], current: 0, buckets: vec![vec![]; count], near: 0, width, far: BinaryHeap::new() }
+        let mut buckets = SPARE.take();
+        buckets.resize_with(count, Vec::new);
+        Queue { open: vec![], current: 0, buckets, near: 0, width, far: BinaryHeap::new() }
     }
 
     /// Adds an event.
@@ -113,7 +129,8 @@ impl Queue {
             let place = self.place(self.current);
             std::mem::swap(&mut self.open, &mut self.buckets[place]);
             self.near -= self.open.len();
-            self.open.sort_unstable_by(|a, b| b.cmp(a));
+            // Few are simultaneous: the time decides, as a rule.
+            self.open.sort_unstable_by(|a, b| b.at.cmp(&a.at).then_with(|| b.cmp(a)));
         }
         match (self.open.last(), self.far.peek()) {
             (Some(near), Some(Reverse(far))) if far < near => self.far.pop().map(|Reverse(event)| event),

@@ -53,14 +53,14 @@ struct Run<'a, L> {
     members: HashMap<NodeId, Node>,
     /// Which nodes are in `members`.
     has_member: Bits,
-    /// Per quiet node which subjects it knows, `words` numbers each.
-    knows: Vec<u64>,
-    words: usize,
+    /// Per quiet node which subjects it knows, one bit each in so many bytes: a small table stays in the cache.
+    knows: Vec<u8>,
+    knows_len: usize,
     spreads: Vec<Spread>,
     /// The numbers in `spreads`, by the names of the broadcasts and whether it is their rescue.
     by_name: HashMap<(NodeId, u32, u64, bool), u32>,
-    /// What quiet nodes have still to do in trees, by the broadcast.
-    relays: BTreeMap<u32, Relays>,
+    /// What quiet nodes have still to do in trees, with the number of the broadcast.
+    relays: Vec<(u32, Relays)>,
     /// How many reports they have sent, and how often the word that all is done.
     relayed: [u64; 2],
     messages: Vec<Message>,
@@ -77,6 +77,7 @@ struct Run<'a, L> {
     closed: Option<u64>,
     stable: Option<u64>,
     actions: Vec<Action>,
+    targets: Vec<NodeId>,
 }
 
 /// A node with a member.
@@ -108,10 +109,10 @@ impl<'a, L: Log> Run<'a, L> {
             members: HashMap::new(),
             has_member: Bits::new(scenario.nodes),
             knows: Vec::new(),
-            words: failures.len().div_ceil(64),
+            knows_len: failures.len().div_ceil(8),
             spreads: Vec::new(),
             by_name: HashMap::new(),
-            relays: BTreeMap::new(),
+            relays: Vec::new(),
             relayed: [0; 2],
             messages: Vec::new(),
             counts: BTreeMap::new(),
@@ -126,6 +127,7 @@ impl<'a, L: Log> Run<'a, L> {
             closed: None,
             stable: None,
             actions: Vec::new(),
+            targets: Vec::new(),
         };
         run.start(&failures);
         run
@@ -139,7 +141,7 @@ impl<'a, L: Log> Run<'a, L> {
             self.queue.push(Event { at: self.origin + at, node, what: What::Death });
         }
         if self.elision.members {
-            self.knows = vec![0; nodes as usize * self.words];
+            self.knows = vec![0; nodes as usize * self.knows_len];
         }
         if !self.elision.heartbeats {
             (0..nodes).for_each(|node| self.create(node, true));

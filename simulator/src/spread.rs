@@ -19,16 +19,17 @@ pub struct Spread {
     /// What its copies say.
     pub notice: Arc<Notice>,
     /// Which of the subjects of this run its list names, one bit each.
-    pub names: Vec<u64>,
+    pub names: Vec<u8>,
     /// When it began, in nanoseconds.
     began: u64,
-    /// Per node the earliest arrival known, in nanoseconds since `began`; one less once the node has taken it in.
+    /// Per node the earliest arrival known, in nanoseconds since `began`; one less once the node has taken it in. Empty
+    /// if that is of no interest: then every copy counts as the first.
     earliest: Vec<u32>,
 }
 
 impl Spread {
-    /// A broadcast that begins now, among so many nodes.
-    pub fn new(notice: Arc<Notice>, names: Vec<u64>, began: u64, nodes: usize) -> Spread {
+    /// A broadcast that begins now; the first copies of so many nodes are told from later ones.
+    pub fn new(notice: Arc<Notice>, names: Vec<u8>, began: u64, nodes: usize) -> Spread {
         let mut earliest = vec![NEVER; nodes];
         if let Some(source) = earliest.get_mut(notice.source as usize) {
             *source = 0;
@@ -40,7 +41,7 @@ impl Spread {
     #[inline]
     pub fn offer(&mut self, node: NodeId, at: u64) -> bool {
         let offset = (at - self.began) as u32;
-        let earliest = &mut self.earliest[node as usize];
+        let Some(earliest) = self.earliest.get_mut(node as usize) else { return true };
         let first = offset <= *earliest;
         *earliest = offset.min(*earliest);
         first
@@ -50,7 +51,7 @@ impl Spread {
     #[inline]
     pub fn take(&mut self, node: NodeId, at: u64) -> bool {
         let offset = (at - self.began) as u32;
-        let earliest = &mut self.earliest[node as usize];
+        let Some(earliest) = self.earliest.get_mut(node as usize) else { return true };
         let first = offset == *earliest;
         if first {
             // From now on no copy is earlier, not even one of the same instant.

@@ -3,7 +3,7 @@
 //! What a member does on a notice then follows from the notice, from the deaths it knows of, and, in the tree, from who
 //! has reported to it. That is worked out here, without a member; the tests compare it with the members' own doing.
 
-use propagation::graph::targets;
+use propagation::graph::append_targets;
 use propagation::{Message, NodeId, Notice, RingOrder, Route};
 
 use crate::log::{Entry, Log, kind};
@@ -17,7 +17,7 @@ use super::Run;
 pub struct Relays {
     /// Per node how many of its children have not reported.
     waiting: Vec<u8>,
-    /// Per node who its copy came from.
+    /// Per node who its copy came from; of no interest for a leaf, which reports at once.
     above: Vec<NodeId>,
     /// The number of the message by which they report.
     complete: u32,
@@ -32,8 +32,7 @@ impl<L: Log> Run<'_, L> {
     }
 
     pub(super) fn on_copy(&mut self, node: NodeId, from: NodeId, broadcast: u32) {
-        let tracked = self.elision.copies || self.elision.members;
-        let first = !tracked || self.spreads[broadcast as usize].take(node, self.now);
+        let first = self.spreads[broadcast as usize].take(node, self.now);
         if self.is_quiet(node) {
             if first {
                 self.pass_on(node, from, broadcast);
@@ -49,22 +48,25 @@ impl<L: Log> Run<'_, L> {
         let (learned, knows_more) = self.learn(node, broadcast);
         let notice = &self.spreads[broadcast as usize].notice;
         let (source, route) = (notice.source, notice.route);
-        let targets = targets(&RingOrder::default(), notice, node);
+        let mut targets = std::mem::take(&mut self.targets);
+        append_targets(&RingOrder::default(), notice, node, &mut targets);
         let mut sent = 0;
-        for to in targets {
+        for to in targets.drain(..) {
             if to != from && to != source && !(knows_more && self.knows_dead(node, to)) {
                 self.report(node, to, "notice");
                 self.send_copy(node, to, broadcast);
                 sent += 1;
             }
         }
+        self.targets = targets;
         if route == Route::Tree {
             let relays = self.relays(broadcast);
-            relays.waiting[node as usize] = sent;
-            relays.above[node as usize] = from;
             if sent == 0 {
                 let complete = relays.complete;
-                self.send_quietly(node, from, complete);
+                self.send_quietly(node, from, complete, true);
+            } else {
+                relays.waiting[node as usize] = sent;
+                relays.above[node as usize] = from;
             }
         }
         for subject in learned {
@@ -74,15 +76,15 @@ impl<L: Log> Run<'_, L> {
 
     /// Takes note of the dead that a notice names: the last to learn of which it is, and whether it knows of more.
     fn learn(&mut self, node: NodeId, broadcast: u32) -> (Vec<usize>, bool) {
-        let place = node as usize * self.words;
+        let place = node as usize * self.knows_len;
         let (mut last_of, mut knows_more) = (Vec::new(), false);
-        for (word, &names) in self.spreads[broadcast as usize].names.iter().enumerate() {
-            let knows = &mut self.knows[place + word];
+        for (byte, &names) in self.spreads[broadcast as usize].names.iter().enumerate() {
+            let knows = &mut self.knows[place + byte];
             let mut news = names & !*knows;
             *knows |= names;
             knows_more |= *knows != names;
             while news != 0 {
-                let subject = word * 64 + news.trailing_zeros() as usize;
+                let subject = byte * 8 + news.trailing_zeros() as usize;
                 news &= news - 1;
                 if self.truth.learn(self.now, subject) {
                     last_of.push(subject);
@@ -93,20 +95,23 @@ impl<L: Log> Run<'_, L> {
     }
 
     fn knows_dead(&self, node: NodeId, dead: NodeId) -> bool {
-        let knows = &self.knows[node as usize * self.words..][..self.words];
-        self.truth.number(dead).is_some_and(|subject| knows[subject / 64] >> (subject % 64) & 1 == 1)
+        let knows = &self.knows[node as usize * self.knows_len..][..self.knows_len];
+        self.truth.number(dead).is_some_and(|subject| knows[subject / 8] >> (subject % 8) & 1 == 1)
     }
 
     fn relays(&mut self, broadcast: u32) -> &mut Relays {
-        let nodes = self.scenario.nodes as usize;
-        let Notice { source, incarnation, seq, .. } = *self.spreads[broadcast as usize].notice;
-        let messages = &mut self.messages;
-        self.relays.entry(broadcast).or_insert_with(|| {
-            let complete = messages.len() as u32;
-            messages
+        // There are few.
+        let place = self.relays.iter().position(|&(number, _)| number == broadcast).unwrap_or_else(|| {
+            let nodes = self.scenario.nodes as usize;
+            let Notice { source, incarnation, seq, .. } = *self.spreads[broadcast as usize].notice;
+            let complete = self.messages.len() as u32;
+            self.messages
                 .extend([Message::Complete { source, incarnation, seq }, Message::Done { source, incarnation, seq }]);
-            Relays { waiting: vec![0; nodes], above: vec![0; nodes], complete, done: complete + 1 }
-        })
+            let relays = Relays { waiting: vec![0; nodes], above: vec![0; nodes], complete, done: complete + 1 };
+            self.relays.push((broadcast, relays));
+            self.relays.len() - 1
+        });
+        &mut self.relays[place].1
     }
 
     /// A report from below, or the word from above that all is done.
@@ -118,22 +123,25 @@ impl<L: Log> Run<'_, L> {
             *waiting -= 1;
             if *waiting == 0 {
                 let (above, complete) = (relays.above[node as usize], relays.complete);
-                self.send_quietly(node, above, complete);
+                self.send_quietly(node, above, complete, true);
             }
         } else {
             let done = relays.done;
-            for to in targets(&RingOrder::default(), &self.spreads[broadcast as usize].notice, node) {
-                self.send_quietly(node, to, done);
+            let mut targets = std::mem::take(&mut self.targets);
+            append_targets(&RingOrder::default(), &self.spreads[broadcast as usize].notice, node, &mut targets);
+            for to in targets.drain(..) {
+                self.send_quietly(node, to, done, false);
             }
+            self.targets = targets;
         }
     }
 
     /// Of which broadcast a message to a quiet node speaks, and whether it is a report.
     fn meaning(&self, number: u32) -> (u32, bool) {
         // Nearly all are from other quiet nodes.
-        for (&broadcast, relays) in &self.relays {
+        for (broadcast, relays) in &self.relays {
             if number == relays.complete || number == relays.done {
-                return (broadcast, number == relays.complete);
+                return (*broadcast, number == relays.complete);
             }
         }
         match self.messages[number as usize] {
@@ -143,8 +151,8 @@ impl<L: Log> Run<'_, L> {
         }
     }
 
-    fn send_quietly(&mut self, from: NodeId, to: NodeId, number: u32) {
-        self.relayed[usize::from(!self.meaning(number).1)] += 1;
+    fn send_quietly(&mut self, from: NodeId, to: NodeId, number: u32, is_report: bool) {
+        self.relayed[usize::from(!is_report)] += 1;
         if self.log.messages() {
             self.report(from, to, kind(&self.messages[number as usize]));
         }

@@ -70,14 +70,16 @@ impl<L: Log> Run<'_, L> {
             return number;
         }
         let number = self.spreads.len() as u32;
-        let mut names = vec![0; self.words];
+        let mut names = vec![0; self.knows_len];
         if self.elision.members {
             for &dead in &notice.dead {
                 let subject = self.truth.subject(dead);
-                names[subject / 64] |= 1 << (subject % 64);
+                names[subject / 8] |= 1 << (subject % 8);
             }
         }
-        let nodes = if self.elision.copies || self.elision.members { self.scenario.nodes as usize } else { 0 };
+        // In the tree each copy is the only one.
+        let tracked = (self.elision.copies || self.elision.members) && notice.route != Route::Tree;
+        let nodes = if tracked { self.scenario.nodes as usize } else { 0 };
         self.spreads.push(Spread::new(Arc::clone(notice), names, self.now, nodes));
         self.by_name.insert(name, number);
         self.broadcasts += u64::from(!rescue);
@@ -88,8 +90,7 @@ impl<L: Log> Run<'_, L> {
     pub(super) fn send_copy(&mut self, from: NodeId, to: NodeId, broadcast: u32) {
         self.notices += 1;
         let delay = self.network.delay();
-        let first = (!self.elision.copies && !self.elision.members)
-            || self.spreads[broadcast as usize].offer(to, self.now + delay);
+        let first = self.spreads[broadcast as usize].offer(to, self.now + delay);
         if first || !self.elision.copies {
             self.transmit(Transfer { from, to, what: What::Copy { broadcast, from }, delay });
         } else {
