@@ -11,6 +11,8 @@ pub(super) struct Links {
     /// Watches this node. `None` while it is alone, as for the emitter.
     observer: Option<NodeId>,
     next_heartbeat: Time,
+    /// When the last one was sent.
+    sent_at: Time,
     count: u64,
     /// Is watched by this node.
     emitter: Option<NodeId>,
@@ -29,6 +31,7 @@ impl Links {
         Links {
             observer: config.order.successor(config.universe, config.me, is_dead),
             next_heartbeat: now,
+            sent_at: now,
             count: 0,
             emitter,
             last_heartbeat: None,
@@ -43,6 +46,7 @@ impl Links {
         Links {
             observer: None,
             next_heartbeat: Time::MAX,
+            sent_at: Time::ZERO,
             count: 0,
             emitter: None,
             last_heartbeat: None,
@@ -89,7 +93,7 @@ impl Links {
     /// T1: a heartbeat now, the next one a period after this one was due.
     fn send_heartbeat(&mut self, now: Time, period: Time, out: &mut Vec<Action>) {
         let due = self.next_heartbeat;
-        if !self.emit(out) {
+        if !self.emit(now, out) {
             return;
         }
         let in_step = due.saturating_add(period);
@@ -108,13 +112,17 @@ impl Links {
         let is_last = self.observer.is_none_or(|observer| place(observer) < place(config.me));
         let sets_the_pace = !config.in_step || is_last;
         let nearly_due = now.saturating_add(config.period / 2) >= self.next_heartbeat;
-        if !sets_the_pace && nearly_due && self.emit(out) {
-            self.next_heartbeat = now.saturating_add(config.period).saturating_add(grace(config));
+        if sets_the_pace || (nearly_due && !self.emit(now, out)) {
+            return;
         }
+        // If this one went out shortly before, the next waits as long, too: so they meet within some periods.
+        let at_the_latest = self.sent_at.saturating_add(config.period).saturating_add(grace(config));
+        self.next_heartbeat = self.next_heartbeat.max(at_the_latest);
     }
 
-    fn emit(&mut self, out: &mut Vec<Action>) -> bool {
+    fn emit(&mut self, now: Time, out: &mut Vec<Action>) -> bool {
         let Some(to) = self.observer else { return false };
+        self.sent_at = now;
         self.count += 1;
         out.push(Action::Send { to, message: Message::Heartbeat { count: self.count } });
         true

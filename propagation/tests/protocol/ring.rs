@@ -47,6 +47,18 @@ fn a_heartbeat_that_is_nearly_due_goes_out_with_the_emitters() {
 }
 
 #[test]
+fn a_heartbeat_that_goes_out_shortly_before_the_emitters_comes_to_go_out_with_it() {
+    let mut solo = Solo::new(2, 8, None);
+    let mut alone = 0;
+    for round in 0..20 {
+        // The emitter's comes 3 ms after every tenth millisecond, this node's began at 0.
+        alone = solo.skip().run(10 * round + 3).out.len();
+        solo.heartbeat(1);
+    }
+    assert_eq!((alone, solo.out.len()), (0, 1));
+}
+
+#[test]
 fn the_end_of_the_ring_keeps_its_own_time() {
     let mut solo = Solo::new(7, 8, None);
     solo.run(7).heartbeat(6);
