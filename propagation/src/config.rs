@@ -36,9 +36,6 @@ pub struct Config {
     /// Whether no message gets lost, as the paper assumes: then nothing is acknowledged or sent again, and `resend`
     /// has no effect. For simulations of the paper, never for a real network.
     pub lossless: bool,
-    /// Whether a heartbeat goes out a little early, or late, along with the emitter's, so that a node wakes up once in
-    /// a period; else every node keeps its own time, as in the paper (T1).
-    pub in_step: bool,
     /// The only node that declares deaths; `None` runs the paper's protocol, where every observer does.
     pub arbiter: Option<NodeId>,
     /// How often this node's member was started before: distinguishes its broadcasts from those of the
@@ -145,7 +142,6 @@ impl Config {
             strategy: Strategy::default(),
             tau: (period / 4).clamp(Duration::from_micros(500), Duration::from_millis(25)),
             lossless: false,
-            in_step: true,
             arbiter: Some(0),
             incarnation: 0,
         }

@@ -176,7 +176,7 @@ impl Member {
         }
         self.wake(now);
         let ends_hold = self.config.arbiter == Some(from) && self.on_contact(now, out);
-        self.on_flag(now, out);
+        self.on_heartbeat(now, from, out);
         if ends_hold {
             out.push(Action::Release);
         }

@@ -73,10 +73,13 @@ use window::Window;
 /// The most bytes an envelope may have: fits into a UDP datagram with room for any encapsulation.
 pub const MAX_LEN: usize = 60_000;
 
+/// Where the body of an envelope begins, in bytes.
+pub const BODY_AT: usize = 28;
+
 const MAGIC: [u8; 2] = *b"RW";
 const VERSION: u8 = 2;
 const FLAGS: u8 = 0;
-const HEADER_LEN: usize = 28;
+const HEADER_LEN: usize = BODY_AT;
 const MAC_LEN: usize = 16;
 
 /// Makes envelopes for the messages of one sender.

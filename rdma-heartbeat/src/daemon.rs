@@ -102,6 +102,9 @@ pub struct Daemon {
     poller: Poller,
     control: Control,
     network: Option<Network>,
+    /// Up to when heartbeats were taken that wake nobody up, and whether some were left for the next turn.
+    heartbeats_until: Time,
+    heartbeats_left: bool,
     flags: Flags,
     segment: Segment,
     watch: Watch,
@@ -182,6 +185,8 @@ impl Daemon {
             poller: Poller::new()?,
             control,
             network,
+            heartbeats_until: now,
+            heartbeats_left: false,
             flags,
             watch: Watch::new(
                 &segment,
@@ -245,6 +250,7 @@ impl Daemon {
             let now = clock::now();
             self.note_lateness(planned, now);
             self.segment.beat();
+            self.take_heartbeats(now);
             for token in &ready {
                 self.take(*token, now);
             }
@@ -363,7 +369,8 @@ impl Daemon {
             .ending
             .as_ref()
             .map_or(Time::MAX, |ending| ending.exit_by.min(ending.kill_runtime_at.unwrap_or(Time::MAX)));
-        let hurry = self.control.has_backlog() || self.status.as_ref().is_some_and(Server::is_busy);
+        let hurry =
+            self.heartbeats_left || self.control.has_backlog() || self.status.as_ref().is_some_and(Server::is_busy);
         let unfinished = if hurry { now + Duration::from_millis(1) } else { Time::MAX };
         let hanging = self.hung_up.iter().map(|(_, until)| *until).min().unwrap_or(Time::MAX);
         let judgement = if self.judges() { self.job.deadline() } else { Time::MAX };

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use propagation::wire::{MAX_LEN, Opener, Rejected, Sealer};
 use propagation::{Message, NodeId};
@@ -30,6 +31,9 @@ pub struct Counters {
     /// Datagrams refused, by [`REJECTED_KINDS`].
     pub rejected: [u64; REJECTED_KINDS.len()],
 }
+
+/// A datagram: its sender, where it came from and what it says; `None` if it was refused.
+pub type Datagram = Option<(NodeId, SocketAddr, Message)>;
 
 /// The nodes of the job, as messages see them.
 pub struct Network {
@@ -83,10 +87,21 @@ impl Network {
         self.counters.heartbeats_sent += u64::from(matches!(message, Message::Heartbeat { .. }));
     }
 
-    /// Looks at one datagram. `None`: nothing is there. `Some(None)`: it was refused.
-    pub fn receive(&mut self) -> Option<Option<(NodeId, SocketAddr, Message)>> {
+    /// Looks at one datagram. `None`: nothing is there.
+    pub fn receive(&mut self) -> Option<Datagram> {
         let (length, address) = self.transport.receive(&mut self.incoming)?;
-        Some(match self.opener.open(&self.incoming[..length]) {
+        Some(self.open(length, address))
+    }
+
+    /// Looks at one datagram of those that wake nobody up, which came so long ago as far as the wall clock can be
+    /// believed. `None` as for [`Network::receive`].
+    pub fn receive_heartbeat(&mut self) -> Option<(Datagram, Duration)> {
+        let (length, address, age) = self.transport.receive_heartbeat(&mut self.incoming)?;
+        Some((self.open(length, address), age))
+    }
+
+    fn open(&mut self, length: usize, address: SocketAddr) -> Datagram {
+        match self.opener.open(&self.incoming[..length]) {
             Ok((from, message)) if from < self.universe && from != self.me => {
                 self.counters.received += 1;
                 self.counters.heartbeats_received += u64::from(matches!(message, Message::Heartbeat { .. }));
@@ -100,7 +115,7 @@ impl Network {
                 self.refuse(kind_of(rejected), address, &rejected);
                 None
             }
-        })
+        }
     }
 
     fn refuse(&mut self, kind: usize, address: SocketAddr, why: &dyn std::fmt::Display) {

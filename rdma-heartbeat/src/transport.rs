@@ -6,11 +6,13 @@
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use propagation::NodeId;
 
 mod flag;
 mod flags;
+mod lane;
 mod means;
 mod udp;
 mod verbs;
@@ -38,6 +40,10 @@ pub trait Transport {
 
     /// Takes the next datagram: its length and its sender's address. What does not fit into `buffer` is cut off.
     fn receive(&mut self, buffer: &mut [u8]) -> Option<(usize, SocketAddr)>;
+
+    /// Takes the next datagram that looks like a heartbeat, if such ones are kept apart: its length, its sender's
+    /// address, and how long ago it came as far as the wall clock can be believed.
+    fn receive_heartbeat(&mut self, buffer: &mut [u8]) -> Option<(usize, SocketAddr, Duration)>;
 
     /// What becomes readable when [`Transport::receive`] has something.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;

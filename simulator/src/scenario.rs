@@ -221,7 +221,6 @@ impl Scenario {
         let mut config = Config::new(me, self.nodes, self.period, self.timeout);
         config.arbiter = self.arbiter.then_some(0);
         config.lossless = self.is_lossless();
-        config.in_step = self.arbiter;
         config.strategy = self.strategy;
         config.tau = self.tau;
         config

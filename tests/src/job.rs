@@ -300,7 +300,7 @@ impl Running<'_> {
     /// If there is none.
     #[must_use]
     pub fn port(&self, host: &str) -> u16 {
-        let ports = process::udp_ports(self.watcher(host).pid);
+        let ports = Vec::from_iter(process::udp_ports(self.watcher(host).pid));
         match ports[..] {
             [port] => port,
             _ => self.fail(&format!("ringwatchd of {host} has one UDP port, not {ports:?}")),

@@ -1,6 +1,6 @@
 //! The processes on the virtual hosts, as `/proc` shows them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -111,9 +111,9 @@ fn open_files(pid: i32) -> Vec<String> {
         .collect()
 }
 
-/// UDP ports on which a process listens.
+/// UDP ports on which a process listens, with however many sockets.
 #[must_use]
-pub fn udp_ports(pid: i32) -> Vec<u16> {
+pub fn udp_ports(pid: i32) -> BTreeSet<u16> {
     let own = open_files(pid);
     let table = fs::read_to_string(format!("/proc/{pid}/net/udp")).unwrap_or_default();
     let port = |line: &str| {

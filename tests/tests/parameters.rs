@@ -259,7 +259,7 @@ fn a_port_of_the_range_that_is_taken_is_passed_over() {
             .spawn()
             .expect("python3 is there");
         let pid = i32::try_from(child.id()).expect("process numbers are small");
-        assert!(wait_until(Duration::from_secs(10), || system_tests::process::udp_ports(pid) == [41000]));
+        assert!(wait_until(Duration::from_secs(10), || system_tests::process::udp_ports(pid) == [41000].into()));
         let job = started(lab, plain().parameter("port_range", "41000-41001"));
         let ports = ["h1", "h3"].map(|host| job.port(host));
         child.kill().and_then(|()| child.wait()).expect("it can be killed");

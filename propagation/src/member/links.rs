@@ -11,8 +11,6 @@ pub(super) struct Links {
     /// Watches this node. `None` while it is alone, as for the emitter.
     observer: Option<NodeId>,
     next_heartbeat: Time,
-    /// When the last one was sent.
-    sent_at: Time,
     count: u64,
     /// Is watched by this node.
     emitter: Option<NodeId>,
@@ -31,7 +29,6 @@ impl Links {
         Links {
             observer: config.order.successor(config.universe, config.me, is_dead),
             next_heartbeat: now,
-            sent_at: now,
             count: 0,
             emitter,
             last_heartbeat: None,
@@ -46,7 +43,6 @@ impl Links {
         Links {
             observer: None,
             next_heartbeat: Time::MAX,
-            sent_at: Time::ZERO,
             count: 0,
             emitter: None,
             last_heartbeat: None,
@@ -92,46 +88,15 @@ impl Links {
 
     /// T1: a heartbeat now, the next one a period after this one was due.
     fn send_heartbeat(&mut self, now: Time, period: Time, out: &mut Vec<Action>) {
+        let Some(to) = self.observer else { return };
+        self.count += 1;
+        out.push(Action::Send { to, message: Message::Heartbeat { count: self.count } });
         let due = self.next_heartbeat;
-        if !self.emit(now, out) {
-            return;
-        }
         let in_step = due.saturating_add(period);
         // Out of step (late by a period, or sent before it was due): start anew instead of sending a burst.
         let fits = now >= due && now < in_step;
         self.next_heartbeat = if fits { in_step } else { now.saturating_add(period) };
     }
-
-    /// Sends this node's heartbeat along with the emitter's, so that a node wakes up once in a period, not twice.
-    ///
-    /// It is sent early by up to half a period, and the timer of the next one waits a little longer than a period
-    /// for the emitter's to come first. The node at the end of the ring keeps its own time: if all followed, a
-    /// heartbeat could chase itself around the ring.
-    fn follow_emitter(&mut self, now: Time, config: &Config, out: &mut Vec<Action>) {
-        let place = |node| config.order.place(node);
-        let is_last = self.observer.is_none_or(|observer| place(observer) < place(config.me));
-        let sets_the_pace = !config.in_step || is_last;
-        let nearly_due = now.saturating_add(config.period / 2) >= self.next_heartbeat;
-        if sets_the_pace || (nearly_due && !self.emit(now, out)) {
-            return;
-        }
-        // If this one went out shortly before, the next waits as long, too: so they meet within some periods.
-        let at_the_latest = self.sent_at.saturating_add(config.period).saturating_add(grace(config));
-        self.next_heartbeat = self.next_heartbeat.max(at_the_latest);
-    }
-
-    fn emit(&mut self, now: Time, out: &mut Vec<Action>) -> bool {
-        let Some(to) = self.observer else { return false };
-        self.sent_at = now;
-        self.count += 1;
-        out.push(Action::Send { to, message: Message::Heartbeat { count: self.count } });
-        true
-    }
-}
-
-/// How long a heartbeat waits for the emitter's, beyond a period: short beside what is left of the timeout.
-fn grace(config: &Config) -> Time {
-    (config.period / 8).min((config.timeout - config.period) / 4)
 }
 
 impl Member {
@@ -154,14 +119,9 @@ impl Member {
     /// T2: the emitter is alive. Heartbeats of others are strays: of a node that has not learned yet of a
     /// death between itself and this one, or no longer knows of one.
     pub(super) fn on_heartbeat(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
-        if self.links.emitter == Some(from) {
-            self.on_flag(now, out);
-            self.links.follow_emitter(now, &self.config, out);
+        if self.links.emitter != Some(from) {
+            return;
         }
-    }
-
-    /// T2 without a message: nothing woke this node up, so there is no wake-up to share with its own heartbeat.
-    pub(super) fn on_flag(&mut self, now: Time, out: &mut Vec<Action>) {
         self.links.last_heartbeat = Some(now);
         self.links.next_new_observer = None;
         self.links.trust(now, self.config.timeout);

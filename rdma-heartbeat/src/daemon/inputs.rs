@@ -1,5 +1,6 @@
 //! What arrives.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use propagation::{EndReason, Message, NodeId, NodeReason, RankReason, Time};
@@ -10,6 +11,7 @@ use super::{Daemon, Link};
 use crate::control::Received;
 use crate::history::Event;
 use crate::launch::ToDaemon;
+use crate::network::Network;
 use crate::poller::Token;
 use crate::rendezvous::{Step, roster_messages};
 use crate::runtime::Loss;
@@ -189,33 +191,57 @@ impl Daemon {
         let most = if now < self.link_deadline() { 1 } else { DATAGRAMS_PER_TURN };
         for _ in 0..most {
             let Some(datagram) = self.network.as_mut().and_then(|network| network.receive()) else { return };
-            let Some((from, address, message)) = datagram else { continue };
-            match &mut self.link {
-                Link::Meeting(_) if self.ending.is_some() => {}
-                Link::Meeting(rendezvous) => {
-                    rendezvous.handle(from, address, &message, &mut self.steps);
-                    self.follow_steps(now);
+            if let Some((from, address, message)) = datagram {
+                self.take_message(now, from, address, message);
+            }
+        }
+    }
+
+    /// Takes the heartbeats that came since the last turn, each at the time at which it came. Before everything else of
+    /// a turn: time does not go back.
+    pub(super) fn take_heartbeats(&mut self, now: Time) {
+        self.heartbeats_left = true;
+        for _ in 0..DATAGRAMS_PER_TURN {
+            let Some((datagram, age)) = self.network.as_mut().and_then(Network::receive_heartbeat) else {
+                self.heartbeats_left = false;
+                break;
+            };
+            // Whatever the wall clock says, it was not there at the last look.
+            self.heartbeats_until = now.saturating_sub(age).max(self.heartbeats_until);
+            if let Some((from, address, message)) = datagram {
+                self.take_message(self.heartbeats_until, from, address, message);
+            }
+        }
+        if !self.heartbeats_left {
+            self.heartbeats_until = now;
+        }
+    }
+
+    fn take_message(&mut self, now: Time, from: NodeId, address: SocketAddr, message: Message) {
+        match &mut self.link {
+            Link::Meeting(_) if self.ending.is_some() => {}
+            Link::Meeting(rendezvous) => {
+                rendezvous.handle(from, address, &message, &mut self.steps);
+                self.follow_steps(now);
+            }
+            Link::Ring(_) if matches!(message, Message::Hello { .. }) => self.answer_late_caller(from, address),
+            Link::Ring(_) if matches!(message, Message::Records { .. } | Message::RecordsHeard { .. }) => {
+                if let (Some(answer), Some(network)) = (self.chronicle.take(now, from, &message), &mut self.network) {
+                    network.send(from, &answer);
                 }
-                Link::Ring(_) if matches!(message, Message::Hello { .. }) => self.answer_late_caller(from, address),
-                Link::Ring(_) if matches!(message, Message::Records { .. } | Message::RecordsHeard { .. }) => {
-                    if let (Some(answer), Some(network)) = (self.chronicle.take(now, from, &message), &mut self.network)
-                    {
-                        network.send(from, &answer);
-                    }
+            }
+            Link::Ring(_) if matches!(message, Message::AllStopped { .. } | Message::JobSuspended) => {
+                self.hear_of_suspension(now, from, &message);
+            }
+            Link::Ring(_) => {
+                if let Message::Spared { node: peer } = message {
+                    self.chronicle.note(now, Event::Spared { peer });
                 }
-                Link::Ring(_) if matches!(message, Message::AllStopped { .. } | Message::JobSuspended) => {
-                    self.hear_of_suspension(now, from, &message);
+                self.mind_flags(now, from, address, &message);
+                if let Link::Ring(member) = &mut self.link {
+                    member.handle(now, from, message, &mut self.actions);
                 }
-                Link::Ring(_) => {
-                    if let Message::Spared { node: peer } = message {
-                        self.chronicle.note(now, Event::Spared { peer });
-                    }
-                    self.mind_flags(now, from, address, &message);
-                    if let Link::Ring(member) = &mut self.link {
-                        member.handle(now, from, message, &mut self.actions);
-                    }
-                    self.perform(now);
-                }
+                self.perform(now);
             }
         }
     }

@@ -3,20 +3,24 @@
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use nix::sys::socket::{SockType, getsockopt, setsockopt, sockopt};
 use propagation::NodeId;
+use tracing::info;
 
 use super::Transport;
+use super::lane::Lane;
 
 /// Kernel memory for datagrams that wait: some hundred copies of a notice. The kernel may grant less.
 const RECEIVE_BUFFER: usize = 1 << 20;
 /// How many errors in a row one look at the socket passes over. The kernel reports each error once.
 const ERRORS_PASSED_OVER: usize = 16;
 
-/// A bound UDP socket and the addresses of the nodes.
+/// A bound UDP socket, the one beside it for heartbeats, and the addresses of the nodes.
 pub struct Udp {
     socket: UdpSocket,
+    lane: Option<Lane>,
     is_v6: bool,
     roster: Vec<SocketAddr>,
 }
@@ -30,14 +34,14 @@ impl Udp {
         if getsockopt(&socket, sockopt::SockType)? != SockType::Datagram {
             return Err(io::Error::other("the transport socket is not a datagram socket"));
         }
-        // A larger buffer only lowers the loss in a burst: a refusal does not matter.
-        if setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
-            let _ = setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER);
-        }
         let socket = UdpSocket::from(socket);
         socket.set_nonblocking(true)?;
         let is_v6 = socket.local_addr()?.is_ipv6();
-        Ok(Self { socket, is_v6, roster: Vec::new() })
+        let lane = Lane::beside(&socket).map_err(|error| info!(%error, "heartbeats wake this daemon up")).ok();
+        for socket in [&socket].into_iter().chain(lane.as_ref().map(Lane::socket)) {
+            enlarge(socket);
+        }
+        Ok(Self { socket, lane, is_v6, roster: Vec::new() })
     }
 
     /// The address as this socket's family writes it.
@@ -81,8 +85,27 @@ impl Transport for Udp {
         None
     }
 
+    fn receive_heartbeat(&mut self, buffer: &mut [u8]) -> Option<(usize, SocketAddr, Duration)> {
+        let lane = self.lane.as_mut()?;
+        for _ in 0..ERRORS_PASSED_OVER {
+            match lane.receive(buffer) {
+                Ok((length, from, age)) => return Some((length, inward(from), age)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(_) => {}
+            }
+        }
+        None
+    }
+
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.socket.as_fd()]
+    }
+}
+
+/// Asks for more room for datagrams that wait. That only lowers the loss in a burst: a refusal does not matter.
+fn enlarge(socket: &UdpSocket) {
+    if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
+        let _ = setsockopt(socket, sockopt::RcvBuf, &RECEIVE_BUFFER);
     }
 }
 
