@@ -127,10 +127,13 @@ pub fn stops(bytes: &[u8]) {
     let (mut count, mut now, mut stopped_since) = (StopCount::default(), Time::ZERO, None);
     while let Some(word) = bytes.word() {
         now += Duration::from_millis(u64::from(word >> 1 & 0x3ff));
-        let stopped = word & 1 == 1;
-        stopped_since = if stopped { stopped_since.or(Some(now)) } else { None };
+        let stopped = (word & 1 == 1).then_some(u64::from(word >> 11 & 1));
+        stopped_since = match (stopped_since, stopped) {
+            (Some((since, ticks)), Some(same)) if ticks == same => Some((since, ticks)),
+            _ => stopped.map(|ticks| (now, ticks)),
+        };
         if count.observe(now, stopped, limit) {
-            assert!(stopped_since.is_some_and(|since| now - since >= limit));
+            assert!(stopped_since.is_some_and(|(since, _)| now - since >= limit));
         }
     }
 }

@@ -39,6 +39,8 @@ impl From<Errno> for PinError {
 pub struct Sample {
     /// State letter of the process, see proc_pid_stat(5).
     pub state: u8,
+    /// Processor time that it has used, in clock ticks.
+    pub ticks: u64,
     /// When it started, in clock ticks since the node did.
     pub started: u64,
     /// Status in the form of waitpid(2); meaningful once the state is `Z`.
@@ -52,9 +54,11 @@ impl Sample {
         let rest = std::str::from_utf8(&stat[after_name..]).ok()?;
         let mut fields = rest.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
-        let started = fields.nth(18)?.parse().ok()?;
+        let user: u64 = fields.nth(10)?.parse().ok()?;
+        let system: u64 = fields.next()?.parse().ok()?;
+        let started = fields.nth(6)?.parse().ok()?;
         let exit_code = fields.nth(29).and_then(|field| field.parse().ok()).unwrap_or(0);
-        Some(Self { state, started, exit_code })
+        Some(Self { state, ticks: user.wrapping_add(system), started, exit_code })
     }
 }
 
@@ -122,10 +126,17 @@ impl Pin {
         read_sample(&self.stat)
     }
 
+    /// The processor time that it has used, in clock ticks, if the process is stopped and nobody traces it.
+    #[must_use]
+    pub fn stopped(&self) -> Option<u64> {
+        let sample = self.sample().filter(|sample| sample.state == b'T')?;
+        (self.status_number("TracerPid:") == Some(0)).then_some(sample.ticks)
+    }
+
     /// Whether the process is stopped and nobody traces it.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.sample().is_some_and(|sample| sample.state == b'T') && self.status_number("TracerPid:") == Some(0)
+        self.stopped().is_some()
     }
 
     /// Whether the process has ended, collected or not.
@@ -232,7 +243,7 @@ mod tests {
         for field in 6..=52 {
             line.extend_from_slice(format!(" {field}").as_bytes());
         }
-        assert_eq!(Sample::parse(&line), Some(Sample { state: b'T', started: 22, exit_code: 52 }));
+        assert_eq!(Sample::parse(&line), Some(Sample { state: b'T', ticks: 29, started: 22, exit_code: 52 }));
         assert_eq!(Sample::parse(b"7 (short) T 1"), None);
         assert_eq!(Sample::parse(b""), None);
     }

@@ -126,7 +126,7 @@ impl Runtime {
             return false;
         }
         let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
-        self.count.observe(now, pin.is_stopped(), limit) && !excused
+        self.count.observe(now, pin.stopped(), limit) && !excused
     }
 
     /// The whole job is suspended: a runtime daemon that is stopped has the whole limit from now on.

@@ -21,28 +21,31 @@ pub fn sampling_patience(limit: Option<Duration>) -> Duration {
 pub struct StopCount {
     since: Option<Time>,
     last: Option<Time>,
+    ticks: u64,
 }
 
 impl StopCount {
-    /// Takes a sample; true once the process has been stopped for `limit` in every sample.
+    /// Takes a sample, of a stopped process the processor time that it has used so far; true once the process has been
+    /// stopped for `limit` in every sample, and has not run in between.
     ///
     /// After a gap of more than half of `limit` the count starts again: whoever was not looking, because it was
     /// itself stopped or had no processor, knows nothing about the time between.
-    pub fn observe(&mut self, now: Time, stopped: bool, limit: Duration) -> bool {
+    pub fn observe(&mut self, now: Time, stopped: Option<u64>, limit: Duration) -> bool {
         let gap = self.last.is_some_and(|last| now.saturating_sub(last) > limit / 2);
         self.last = Some(now);
-        if !stopped {
+        let Some(ticks) = stopped else {
             self.since = None;
             return false;
-        }
-        if gap {
+        };
+        if gap || ticks != self.ticks {
             self.since = None;
         }
+        self.ticks = ticks;
         let since = *self.since.get_or_insert(now);
         now.saturating_sub(since) >= limit
     }
 
-    /// Since when the process has been stopped in every sample.
+    /// Since when the process has been stopped, as far as the samples tell.
     #[must_use]
     pub fn since(&self) -> Option<Time> {
         self.since
@@ -54,6 +57,7 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_millis(100);
+    const STOPPED: Option<u64> = Some(7);
 
     fn ms(n: u64) -> Time {
         Duration::from_millis(n)
@@ -63,22 +67,32 @@ mod tests {
     fn only_a_stop_without_a_break_counts() {
         let mut count = StopCount::default();
         for t in (0..100).step_by(10) {
-            assert!(!count.observe(ms(t), true, LIMIT));
+            assert!(!count.observe(ms(t), STOPPED, LIMIT));
         }
-        assert!(!count.observe(ms(99), false, LIMIT));
+        assert!(!count.observe(ms(99), None, LIMIT));
         for t in (110..210).step_by(10) {
-            assert!(!count.observe(ms(t), true, LIMIT), "{t}");
+            assert!(!count.observe(ms(t), STOPPED, LIMIT), "{t}");
         }
-        assert!(count.observe(ms(210), true, LIMIT));
+        assert!(count.observe(ms(210), STOPPED, LIMIT));
+    }
+
+    #[test]
+    fn whoever_has_used_the_processor_was_not_stopped_all_the_time() {
+        let mut count = StopCount::default();
+        for t in (0..100).step_by(10) {
+            assert!(!count.observe(ms(t), STOPPED, LIMIT));
+        }
+        assert!(!count.observe(ms(100), Some(8), LIMIT));
+        assert_eq!(count.since(), Some(ms(100)));
     }
 
     #[test]
     fn a_late_sample_starts_the_count_again() {
         let mut count = StopCount::default();
-        assert!(!count.observe(ms(0), true, LIMIT));
-        assert!(!count.observe(ms(500), true, LIMIT));
-        assert!(!count.observe(ms(550), true, LIMIT));
-        assert!(count.observe(ms(600), true, LIMIT));
+        assert!(!count.observe(ms(0), STOPPED, LIMIT));
+        assert!(!count.observe(ms(500), STOPPED, LIMIT));
+        assert!(!count.observe(ms(550), STOPPED, LIMIT));
+        assert!(count.observe(ms(600), STOPPED, LIMIT));
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Watch {
         let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
         for (index, slot) in self.slots.iter_mut().enumerate() {
             let Occupant::Pinned(pin, count) = &mut slot.occupant else { continue };
-            if !count.observe(now, pin.is_stopped(), limit) || excused {
+            if !count.observe(now, pin.stopped(), limit) || excused {
                 continue;
             }
             let number = slot_number(index);
