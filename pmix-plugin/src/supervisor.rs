@@ -27,6 +27,8 @@ const MAX_RESTARTS: usize = 8;
 const RESTART_WINDOW: Duration = Duration::from_secs(10);
 /// Shortest time without a beat after which a `ringwatchd` counts as hung.
 const MIN_STALL: Duration = Duration::from_millis(20);
+/// How long a `ringwatchd` may write after the end of the job: twice what it takes itself for its log and its history.
+const LAST_LINES: Duration = Duration::from_secs(4);
 /// How long prterun waits for daemons that were told to end. One behind a link that was cut just then never answers.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 /// How often prterun looks whether it has come to that.
@@ -149,8 +151,11 @@ impl Supervisor {
             let ready = |fd: &PollFd| fd.revents().is_some_and(|events| !events.is_empty());
             let (talks, ended) = (ready(&fds[0]), ready(&fds[1]));
             if talks && !self.receive(job, instance, &mut buffer) {
-                // The socket is closed: it is ending, or broken beyond use.
-                kill(&instance.pidfd);
+                // The socket is closed: it is ending, and has its last lines to write, or it is broken beyond use.
+                let limit = if self.is_finished() { stall.max(LAST_LINES) } else { stall };
+                if !ends_within(&instance.pidfd, limit) {
+                    kill(&instance.pidfd);
+                }
                 return;
             }
             if ended && !talks {
@@ -300,6 +305,19 @@ fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
     }
     // SAFETY: a fresh descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(i32::try_from(fd).map_err(io::Error::other)?) })
+}
+
+/// Waits for the end of a process.
+fn ends_within(pidfd: &OwnedFd, limit: Duration) -> bool {
+    let until = Instant::now() + limit;
+    loop {
+        let rest = until.saturating_duration_since(Instant::now());
+        let mut fds = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::try_from(rest).unwrap_or(PollTimeout::MAX)) {
+            Err(nix::Error::EINTR) => {}
+            ended => return ended.is_ok_and(|count| count > 0),
+        }
+    }
 }
 
 fn kill(pidfd: &OwnedFd) {

@@ -30,6 +30,7 @@ use crate::lifeline::Lifelines;
 use crate::network::Network;
 use crate::pin::PinError;
 use crate::poller::{Poller, Token};
+use crate::regularity::Regularity;
 use crate::rendezvous::{self, Rendezvous, Step};
 use crate::runtime::Runtime;
 use crate::segment::{FLAG_ALL_READY, Segment, SegmentError};
@@ -129,6 +130,7 @@ pub struct Daemon {
     status: Option<Server>,
     chronicle: Chronicle,
     suspension: Option<Suspension>,
+    regularity: Regularity,
     actions: Vec<Action>,
     sightings: Vec<Sighting>,
     steps: Vec<Step>,
@@ -210,6 +212,7 @@ impl Daemon {
             sentence: None,
             ending: None,
             status,
+            regularity: Regularity::default(),
             actions: Vec::new(),
             sightings: Vec::new(),
             steps: Vec::new(),
@@ -255,6 +258,9 @@ impl Daemon {
                 self.take(*token, now);
             }
             self.elapse(now);
+            if let Link::Ring(member) = &self.link {
+                self.regularity.look(member.emitter(), member.last_heartbeat());
+            }
             if self.is_done(now) {
                 info!("ended");
                 return Ok(());
@@ -365,10 +371,10 @@ impl Daemon {
 
     /// When to turn next although nothing happens: about once a period, which is also the sign of life for the plugin.
     fn deadline(&self, now: Time) -> Time {
-        let ending = self
-            .ending
-            .as_ref()
-            .map_or(Time::MAX, |ending| ending.exit_by.min(ending.kill_runtime_at.unwrap_or(Time::MAX)));
+        let ending = self.ending.as_ref().map_or(Time::MAX, |ending| {
+            let settled_at = if now < ending.settled_at { ending.settled_at } else { Time::MAX };
+            ending.exit_by.min(settled_at).min(ending.kill_runtime_at.unwrap_or(Time::MAX))
+        });
         let hurry =
             self.heartbeats_left || self.control.has_backlog() || self.status.as_ref().is_some_and(Server::is_busy);
         let unfinished = if hurry { now + Duration::from_millis(1) } else { Time::MAX };
@@ -398,7 +404,7 @@ impl Daemon {
             Link::Ring(member) => member.drained(),
         };
         let patience = now < ending.exit_by;
-        let settled = now >= ending.settled_at;
+        let settled = self.has_settled(ending, now);
         ending.kill_runtime_at.is_none() && (!patience || (told && settled && !self.control.has_backlog()))
     }
 

@@ -133,11 +133,37 @@ pub enum Event {
         /// For how long, in microseconds.
         us: u64,
     },
+    /// At the end, how often which time was measured on this node: a part of the distribution.
+    Measured {
+        /// Which time.
+        what: Measure,
+        /// Times in microseconds, ascending, and how often each.
+        counts: Vec<(u64, u64)>,
+    },
+    /// At the end, after all that was measured.
+    Farewell {
+        /// The job's heartbeat period in microseconds.
+        period_us: u64,
+        /// How often this node heard its emitter.
+        heard: u64,
+        /// Heartbeats for it that were sent as datagrams and did not come.
+        lost: u64,
+    },
     /// The job is over on this node.
     Ended {
         /// One sentence.
         why: String,
     },
+}
+
+/// What the distribution in [`Event::Measured`] is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// Times between two heartbeats of the emitter.
+    Silence,
+    /// How late `ringwatchd` was when its timer woke it up.
+    Lateness,
 }
 
 /// A line of a history.

@@ -19,6 +19,8 @@
 //! | [`control`] | the socket to the plugin |
 //! | [`status`] | what `ringwatch status` shows |
 //! | [`history`] | what `ringwatch events` shows: what happened, on every node |
+//! | [`regularity`] | how regularly heartbeats come and the daemon turns: no I/O |
+//! | [`distribution`] | how often which time was measured: no I/O |
 //! | [`sink`] | files that are written without waiting |
 //! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
 
@@ -27,6 +29,7 @@ pub mod clock;
 pub mod control;
 pub mod daemon;
 pub mod defaults;
+pub mod distribution;
 pub mod history;
 pub mod job;
 pub mod launch;
@@ -36,6 +39,7 @@ pub mod network;
 pub mod parameters;
 pub mod pin;
 pub mod poller;
+pub mod regularity;
 pub mod rendezvous;
 pub mod runtime;
 pub mod segment;

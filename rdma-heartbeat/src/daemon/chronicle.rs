@@ -7,10 +7,10 @@ use std::time::Duration;
 use propagation::{Message, NodeId, Time};
 use tracing::warn;
 
-use super::Daemon;
+use super::{Daemon, Ending};
 use crate::history::courier::{Collector, Reporter, Told};
 use crate::history::feed::Feed;
-use crate::history::{Event, History, micros};
+use crate::history::{Event, History, Measure, micros};
 use crate::launch::Startup;
 use crate::segment::{Entry, Segment};
 use crate::sink::{Sink, expand};
@@ -19,6 +19,10 @@ use crate::sink::{Sink, expand};
 const RESEND: Duration = Duration::from_millis(20);
 /// How long node 0 waits at the end of a job with failures for the last records of the others.
 const SETTLE: Duration = Duration::from_millis(20);
+/// How long every node stays at the end of a job whose history is kept, if what it has measured does not get through.
+const PARTING: Duration = Duration::from_secs(1);
+/// Most times in one record of a distribution: it has to fit into a frame.
+const TIMES: usize = 48;
 
 /// The history and all that belongs to it.
 pub(super) struct Chronicle {
@@ -36,6 +40,10 @@ pub(super) struct Chronicle {
     fenced: BTreeSet<u32>,
     /// By slot: how much of the log the rank has reported to MPI.
     raised: Vec<u32>,
+    /// Whether the history is kept, and so what was measured belongs into it.
+    kept: bool,
+    /// At node 0: whose measurements are complete.
+    parted: BTreeSet<NodeId>,
 }
 
 impl Chronicle {
@@ -60,6 +68,8 @@ impl Chronicle {
             fenced: BTreeSet::new(),
             timeout: launch.parameters.timeout,
             raised: vec![0; slots as usize],
+            kept: !pattern.is_empty(),
+            parted: BTreeSet::new(),
         }
     }
 
@@ -112,9 +122,14 @@ impl Chronicle {
     pub(super) fn take(&mut self, now: Time, from: NodeId, message: &Message) -> Option<Message> {
         match message {
             Message::Records { incarnation, first, sent_us, lines } if self.me == 0 => {
-                let Self { collector, history, .. } = self;
+                let Self { collector, history, parted, .. } = self;
                 let numbers = (*incarnation, *first, *sent_us);
-                let add = |at, told: Told| history.add(from, &told.host, at, told.event);
+                let add = |at, told: Told| {
+                    if matches!(told.event, Event::Farewell { .. }) {
+                        parted.insert(from);
+                    }
+                    history.add(from, &told.host, at, told.event);
+                };
                 Some(collector.take(from, now, numbers, lines, add))
             }
             Message::RecordsHeard { incarnation, count } if from == 0 => {
@@ -158,9 +173,40 @@ impl Daemon {
         self.chronicle.serve(now);
     }
 
-    /// How much longer node 0 stays at the end of the job, because records of others may be on their way.
+    /// How much longer this node stays at the end of the job, because records may be on their way.
     pub(super) fn time_to_settle(&self) -> Duration {
         let failed = !self.job.graves().is_empty() && self.network.is_some();
-        if self.startup.me == 0 && failed { SETTLE } else { Duration::ZERO }
+        match () {
+            () if self.chronicle.kept && self.link.is_ring() => PARTING,
+            () if self.startup.me == 0 && failed => SETTLE,
+            () => Duration::ZERO,
+        }
+    }
+
+    /// Whether that is over, or everything has arrived before.
+    pub(super) fn has_settled(&self, ending: &Ending, now: Time) -> bool {
+        let has_parted = |node| self.chronicle.parted.contains(&node) || self.job.dead_nodes().any(|dead| dead == node);
+        let complete = match &self.chronicle.reporter {
+            Some(reporter) => reporter.has_arrived(),
+            None => (1..self.startup.launch.universe).all(has_parted),
+        };
+        now >= ending.settled_at || (self.chronicle.kept && complete)
+    }
+
+    /// Puts what was measured into a history that is kept.
+    pub(super) fn say_farewell(&mut self, now: Time) {
+        if !self.chronicle.kept || !self.link.is_ring() {
+            return;
+        }
+        let (silences, lateness) = (self.regularity.silences(), self.regularity.lateness());
+        for (what, distribution) in [(Measure::Silence, silences), (Measure::Lateness, lateness)] {
+            let pairs: Vec<_> = distribution.pairs().collect();
+            for counts in pairs.chunks(TIMES) {
+                self.chronicle.note(now, Event::Measured { what, counts: counts.to_vec() });
+            }
+        }
+        let period_us = micros(self.startup.launch.parameters.period);
+        let (heard, lost) = (silences.count(), self.regularity.lost());
+        self.chronicle.note(now, Event::Farewell { period_us, heard, lost });
     }
 }

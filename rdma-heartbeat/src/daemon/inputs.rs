@@ -234,12 +234,15 @@ impl Daemon {
                 self.hear_of_suspension(now, from, &message);
             }
             Link::Ring(_) => {
-                if let Message::Spared { node: peer } = message {
-                    self.chronicle.note(now, Event::Spared { peer });
+                match message {
+                    Message::Spared { node: peer } => self.chronicle.note(now, Event::Spared { peer }),
+                    Message::Heartbeat { count } => self.regularity.heard(from, count),
+                    _ => {}
                 }
                 self.mind_flags(now, from, address, &message);
                 if let Link::Ring(member) = &mut self.link {
                     member.handle(now, from, message, &mut self.actions);
+                    self.regularity.look(member.emitter(), member.last_heartbeat());
                 }
                 self.perform(now);
             }

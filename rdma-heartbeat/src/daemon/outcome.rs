@@ -153,6 +153,7 @@ impl Daemon {
         self.control.send(&FromDaemon::End { reason: end, sentence });
         let kills = self.fence_is_on();
         let outcast = matches!(end, End::CutOff | End::DeclaredDead);
+        self.say_farewell(now);
         self.continue_chronicle(now);
         self.ending = Some(Ending {
             exit_by: now + self.patience(),
@@ -188,6 +189,9 @@ impl Daemon {
     pub(super) fn leave(&mut self, now: Time) {
         self.watch.release();
         self.runtime.release();
+        if self.ending.is_none() {
+            self.say_farewell(now);
+        }
         self.continue_chronicle(now);
         let settled_at = now + self.time_to_settle();
         self.ending.get_or_insert(Ending {

@@ -57,6 +57,7 @@ impl Daemon {
 
     /// This daemon turns at `now`, and had asked to at `planned`.
     pub(super) fn note_lateness(&mut self, planned: Time, now: Time) {
+        self.regularity.turned(planned, now);
         let late = now.saturating_sub(planned);
         // From here on the protocol takes its own silence for what it was.
         if late > self.startup.launch.parameters.timeout / 2 {

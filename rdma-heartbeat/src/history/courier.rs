@@ -101,6 +101,12 @@ impl Reporter {
         self.sent = self.sent.max(count);
     }
 
+    /// Whether node 0 has all.
+    #[must_use]
+    pub fn has_arrived(&self) -> bool {
+        self.heard >= self.lines.len()
+    }
+
     /// When [`Reporter::tick`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Time {

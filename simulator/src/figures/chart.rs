@@ -5,7 +5,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// A chart with the size of the platform on its x axis.
+/// A chart with a logarithmic x axis.
 pub struct Chart<'a> {
     /// What is shown.
     pub title: &'a str,
@@ -13,6 +13,8 @@ pub struct Chart<'a> {
     pub subtitle: &'a str,
     /// Said in red beside the title; empty for nothing.
     pub warning: &'a str,
+    /// What the x axis counts, with its unit.
+    pub x: &'a str,
     /// What the y axis counts, with its unit.
     pub y: &'a str,
     /// Whether the y axis is logarithmic.
@@ -29,7 +31,7 @@ pub struct Series {
     pub colour: usize,
     /// How it is drawn.
     pub look: Look,
-    /// Number of nodes and value.
+    /// Places on the two axes, such as number of nodes and value.
     pub points: Vec<(f64, f64)>,
     /// The lower and upper end of a band around each point; empty for none.
     pub band: Vec<(f64, f64)>,
@@ -72,6 +74,10 @@ type Drawn = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 impl Chart<'_> {
     /// The chart as the text of an SVG file.
+    ///
+    /// # Panics
+    /// If there is no point to draw.
+    #[must_use]
     pub fn svg(&self) -> String {
         let mut text = String::new();
         {
@@ -104,7 +110,7 @@ impl Chart<'_> {
             .y_labels(if self.log { (y.1 - y.0).ceil() as usize + 1 } else { 8 })
             .x_label_formatter(&|value| power_of_ten(*value))
             .y_label_formatter(&|value| if self.log { power_of_ten(*value) } else { plain(*value) })
-            .x_desc("nodes")
+            .x_desc(self.x)
             .y_desc(self.y)
             .axis_desc_style((FONT, 15).into_font().color(&INK))
             .label_style((FONT, 13).into_font().color(&INK))

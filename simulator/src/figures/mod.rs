@@ -1,6 +1,6 @@
 //! The paper's figures, drawn again.
 
-mod chart;
+pub mod chart;
 mod plan;
 mod probing;
 mod risk;

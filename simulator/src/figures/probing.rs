@@ -131,6 +131,7 @@ pub(super) fn draw_rounds(plan: &Plan) -> Drawing {
         title: "Figure 6: rounds of random probing until every node was probed",
         subtitle: "each node probes one other node per round",
         warning: &plan.warning(),
+        x: "nodes",
         y: "rounds",
         log: false,
         series,
@@ -185,6 +186,7 @@ pub(super) fn draw_queue(plan: &Plan) -> Drawing {
         title: "Figure 7: how many nodes probe the same one in a round",
         subtitle: "the longest queue of a round, each node probes one other node",
         warning: &plan.warning(),
+        x: "nodes",
         y: "probes at one node",
         log: false,
         series,
@@ -226,6 +228,7 @@ pub(super) fn draw_closed_forms(_: &Plan) -> Drawing {
         title: "Section 3.4.2: the probability that a node is not probed in a round",
         subtitle: "((n - 1) / n)^(n - 1), which tends to 1/e; computed",
         warning: "",
+        x: "nodes",
         y: "probability",
         log: false,
         series: vec![

@@ -69,6 +69,7 @@ pub(super) fn draw(_: &Plan) -> Drawing {
         title: "Figure 3: the largest timeout for a risk below 1e-9",
         subtitle: "P(more than f failures within T(f)) < 1e-9, f = floor(log2 n) - 1, tau = 1 ms; computed",
         warning: "",
+        x: "nodes",
         y: "timeout (s)",
         log: true,
         series,

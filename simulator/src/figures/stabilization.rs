@@ -116,6 +116,7 @@ impl Experiment {
             title: self.title,
             subtitle: self.settings,
             warning: &plan.warning(),
+            x: "nodes",
             y: "time after the first failure (s)",
             log: false,
             series: lines,

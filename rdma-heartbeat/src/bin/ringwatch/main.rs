@@ -1,5 +1,7 @@
-//! `ringwatch`: shows what the `ringwatchd` processes of this node see and have seen, and simulates the protocol.
+//! `ringwatch`: shows what the `ringwatchd` processes of this node see and have seen, measures what they need, and
+//! simulates the protocol.
 
+mod calibrate;
 mod events;
 mod reproduce;
 mod simulate;
@@ -32,6 +34,14 @@ enum Command {
     ///
     /// On the node of mpirun this is the history of the whole job, on every other node that node's part.
     Events(events::Arguments),
+    /// Measure on your nodes how regularly heartbeats come, and recommend period and timeout
+    ///
+    /// Runs a fault-tolerant job of its own with mpirun, which finds the nodes as for any other job: in a batch system's
+    /// allocation by itself, else by the options after --. The nodes should be idle otherwise.
+    Calibrate(calibrate::Arguments),
+    /// Keep this node busy: what ringwatch calibrate runs on every node
+    #[command(hide = true)]
+    Load(calibrate::load::Arguments),
     /// Simulate the protocol with failures of your choice and report what happens
     Simulate(simulate::Arguments),
     /// Draw the figures of the paper again, from simulations
@@ -54,6 +64,8 @@ fn main() -> ExitCode {
     match arguments.command {
         Command::Status(arguments) => status::show(&arguments),
         Command::Events(arguments) => events::show(&arguments),
+        Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
+        Command::Load(arguments) => calibrate::load::load(&arguments),
         Command::Simulate(arguments) => simulate::simulate(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Version => {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use rdma_heartbeat::history::{Event, Record, between};
+use rdma_heartbeat::history::{Event, Measure, Record, between};
 
 use crate::span;
 
@@ -81,6 +81,18 @@ fn describe(event: &Event) -> String {
         Event::Released => "has contact again: its ranks go on".into(),
         Event::Raised { rank, dead } => format!("MPI raises the death of {} in rank {rank}", ranks_text(dead)),
         Event::Late { us } => format!("ringwatchd did not run for {}, and distrusts its timers", span(*us)),
+        Event::Measured { what, counts } => {
+            let (times, longest) =
+                (counts.iter().map(|(_, count)| count).sum::<u64>(), counts.last().map_or(0, |c| c.0));
+            let what = match what {
+                Measure::Silence => "silences between two heartbeats",
+                Measure::Lateness => "delays of its own timer",
+            };
+            format!("has measured {times} {what} of up to {}", span(longest))
+        }
+        Event::Farewell { period_us, heard, lost } => {
+            format!("has heard {heard} heartbeats with a period of {}, {lost} were lost", span(*period_us))
+        }
         Event::Ended { why } => format!("the end: {why}"),
     }
 }
