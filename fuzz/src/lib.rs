@@ -5,7 +5,7 @@
 //!
 //! | module | parsers |
 //! |---|---|
-//! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way |
+//! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags |
 //! | [`local`] | launch data, control socket, status, history, parameters, the node segment |
 
 #![forbid(unsafe_code)]

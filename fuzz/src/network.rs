@@ -8,6 +8,8 @@ use propagation::{Action, Config, EndReason, Member, Message, NodeId, NodeReason
 use rdma_heartbeat::history::courier::{Collector, Reporter, Told};
 use rdma_heartbeat::history::{Event, History};
 use rdma_heartbeat::rendezvous::{Rendezvous, Step};
+use rdma_heartbeat::transport::verbs::{Answer, Offer};
+use rdma_heartbeat::transport::{AtOnce, Flags, SharedMemory};
 
 use crate::Bytes;
 
@@ -135,4 +137,38 @@ pub fn records(bytes: &[u8]) {
         }
     }
     assert!(sent <= 8 * STEPS);
+}
+
+/// Any words about flags, of both neighbours, and heartbeats between them: nobody who has not raised a flag in the slot
+/// is seen to have, and no heartbeat is taken for acknowledged.
+pub fn words(bytes: &[u8]) {
+    if let Ok(offer) = postcard::from_bytes::<Offer>(bytes) {
+        let again = postcard::to_stdvec(&offer).expect("what was read can be written");
+        assert_eq!(postcard::from_bytes(&again), Ok(offer));
+    }
+    if let Ok(answer) = postcard::from_bytes::<Answer>(bytes) {
+        let again = postcard::to_stdvec(&answer).expect("what was read can be written");
+        assert_eq!(postcard::from_bytes(&again), Ok(answer));
+    }
+    let (mut bytes, address) = (Bytes(bytes), SocketAddr::from(([127, 0, 0, 1], 7)));
+    let workshop = Box::new(AtOnce::new(SharedMemory));
+    let mut flags = Flags::new(Some(workshop), false, KEY, 2, 0, 100 * MS);
+    flags.settle(Some(1), Some(3));
+    let mut now = Time::ZERO;
+    for _ in 0..STEPS {
+        let Some((what, pause)) = bytes.byte().zip(bytes.byte()) else { break };
+        now += u32::from(pause) * MS;
+        let from = u32::from(what) % UNIVERSE;
+        if what & 0x80 == 0 {
+            // Itself behind a length, as a datagram carries it.
+            let Some(word) = bytes.value::<Vec<u8>>() else { break };
+            let _ = flags.take(now, from, address, &word);
+        } else {
+            let _ = flags.heard(now, from, address);
+        }
+        while flags.tend(now).is_some() {}
+        assert!(!flags.raise(3), "nobody reads them");
+        assert_eq!(flags.look(), None);
+    }
+    assert_eq!((flags.incoming(), flags.outgoing(), flags.counters().seen), (None, None, 0));
 }

@@ -20,6 +20,7 @@ targets! {
     member: fuzz::network::member;
     rendezvous: fuzz::network::rendezvous;
     records: fuzz::network::records;
+    words: fuzz::network::words;
     packets: fuzz::local::packets;
     answers: fuzz::local::answers;
     parameters: fuzz::local::parameters;

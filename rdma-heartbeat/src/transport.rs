@@ -14,15 +14,17 @@ mod flag;
 mod flags;
 mod lane;
 mod means;
+mod shared;
 mod udp;
-mod verbs;
+pub mod verbs;
 mod workshop;
 
 pub use flags::{FlagCounters, Flags};
 pub use means::{Inlet, Means, Outlet};
+pub use shared::SharedMemory;
 pub use udp::Udp;
 pub use verbs::Verbs;
-pub use workshop::{Thread, Workshop};
+pub use workshop::{AtOnce, Thread, Workshop};
 
 /// What carries the protocol's messages.
 pub trait Transport {

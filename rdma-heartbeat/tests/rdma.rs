@@ -17,8 +17,8 @@ use propagation::NodeReason;
 use rdma_heartbeat::launch::{Carrier, FromDaemon};
 use rdma_heartbeat::segment::Phase;
 use rdma_heartbeat::status::Report;
+use rdma_heartbeat::transport::verbs::Offer;
 use rdma_heartbeat::transport::{Means, Verbs};
-use serde::{Deserialize, Serialize};
 
 /// An emulated machine takes its time.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -242,15 +242,6 @@ fn a_guest_without_rdma_is_watched_by_datagrams() {
         run("rdma link add rxe0 type rxe netdev eth0");
     }
     meet("with");
-}
-
-/// What an offer says, as the observer sends it.
-#[derive(Serialize, Deserialize)]
-struct Offer {
-    gid: [u8; 16],
-    pair: u32,
-    address: u64,
-    key: u32,
 }
 
 #[test]

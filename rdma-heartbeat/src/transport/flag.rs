@@ -10,8 +10,23 @@
 //! its values, and no value holds for another slot or another life of it. A repeated value is not a higher one and
 //! counts for nothing. A guess succeeds once in 2³² tries, an observer looks at most once in a millisecond, and a
 //! success only delays the suspicion of that node by one timeout.
+//!
+//! # Memory ordering
+//!
+//! A flag is one aligned word and publishes no other data: nobody reads anything because of a flag that was written
+//! before it. So [`ORDERING`] is relaxed on both sides, and what is needed is what every single atomic word has: one
+//! order of its values that all readers agree on. A reader then never sees an earlier heartbeat after a later one, sees
+//! each at most once, and in finite time the last; a value that it skips was overtaken, which the number shows. For
+//! shared memory `flags/model.rs` has every execution checked that the memory model allows. For RDMA the word is
+//! written by the device: the standard promises neither one piece nor a time, the first is covered by the MAC, and the
+//! second is a late heartbeat.
+
+use std::sync::atomic::Ordering;
 
 use propagation::NodeId;
+
+/// How flags are stored and loaded.
+pub const ORDERING: Ordering = Ordering::Relaxed;
 
 /// Makes and checks the values of one slot.
 #[derive(Clone)]

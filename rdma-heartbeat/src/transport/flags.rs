@@ -207,4 +207,6 @@ impl Flags {
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

@@ -45,19 +45,25 @@ const SIGNAL_EVERY: u64 = 16;
 const REPETITIONS: u8 = 7;
 
 /// What the emitter has to know of a slot.
-#[derive(Serialize, Deserialize)]
-struct Offer {
-    gid: [u8; 16],
-    pair: u32,
-    address: u64,
-    key: u32,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Address of the observer's port.
+    pub gid: [u8; 16],
+    /// Number of its end of the connection.
+    pub pair: u32,
+    /// Address of the slot in the observer's memory.
+    pub address: u64,
+    /// Key of the slot.
+    pub key: u32,
 }
 
 /// What the observer has to know of its emitter.
-#[derive(Serialize, Deserialize)]
-struct Answer {
-    gid: [u8; 16],
-    pair: u32,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Address of the emitter's port.
+    pub gid: [u8; 16],
+    /// Number of its end of the connection.
+    pub pair: u32,
 }
 
 /// The RDMA devices of this node.

@@ -4,6 +4,7 @@
 //! seconds: soft-RoCE waits up to 50 s to destroy a connection while packets to a dead machine are under way. A daemon
 //! that waits with it is silent, and is declared dead.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -64,6 +65,37 @@ pub trait Discarded: Send {}
 
 impl Discarded for Box<dyn Inlet> {}
 impl Discarded for Box<dyn Outlet> {}
+
+/// Does each job when its product is collected: for means that never wait.
+pub struct AtOnce<M> {
+    means: M,
+    jobs: VecDeque<Job>,
+}
+
+impl<M: Means> AtOnce<M> {
+    /// With nothing to do yet.
+    pub fn new(means: M) -> Self {
+        Self { means, jobs: VecDeque::new() }
+    }
+}
+
+impl<M: Means> Workshop for AtOnce<M> {
+    fn name(&self) -> &'static str {
+        self.means.name()
+    }
+
+    fn order(&mut self, job: Job) {
+        self.jobs.push_back(job);
+    }
+
+    fn collect(&mut self) -> Option<Product> {
+        Some(carry_out(&mut self.means, self.jobs.pop_front()?))
+    }
+
+    fn discard(&mut self, thing: Box<dyn Discarded>) {
+        drop(thing);
+    }
+}
 
 /// A thread that does one job after the other.
 pub struct Thread {

@@ -1,11 +1,10 @@
 //! Two nodes whose slots are cells of this process.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use super::super::means::{Inlet, Means, Outlet};
-use super::super::workshop::carry_out;
+use super::super::workshop::AtOnce;
 use super::*;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -90,30 +89,6 @@ impl Outlet for End {
     }
 }
 
-/// Does each job when its product is collected.
-struct Bench {
-    memory: Memory,
-    jobs: VecDeque<Job>,
-}
-
-impl Workshop for Bench {
-    fn name(&self) -> &'static str {
-        self.memory.name()
-    }
-
-    fn order(&mut self, job: Job) {
-        self.jobs.push_back(job);
-    }
-
-    fn collect(&mut self) -> Option<Product> {
-        Some(carry_out(&mut self.memory, self.jobs.pop_front()?))
-    }
-
-    fn discard(&mut self, thing: Box<dyn Discarded>) {
-        drop(thing);
-    }
-}
-
 struct Couple {
     emitter: Flags,
     observer: Flags,
@@ -128,7 +103,7 @@ fn address() -> SocketAddr {
 fn couple(emitter_can: bool) -> Couple {
     let memory = Memory::default();
     let flags = |can: bool, me| {
-        let bench = || Box::new(Bench { memory: memory.clone(), jobs: VecDeque::new() });
+        let bench = || Box::new(AtOnce::new(memory.clone()));
         Flags::new(can.then(|| bench() as Box<dyn Workshop>), false, KEY, me, 0, TIMEOUT)
     };
     let (mut emitter, mut observer) = (flags(emitter_can, EMITTER), flags(true, OBSERVER));

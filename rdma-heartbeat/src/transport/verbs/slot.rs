@@ -2,10 +2,11 @@
 
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use super::layout::ibv_mr;
 use super::pair::Pair;
+use crate::transport::flag::ORDERING;
 
 /// A page of its own, of which the first eight bytes are registered: devices pin whole pages.
 #[repr(C, align(4096))]
@@ -54,12 +55,11 @@ impl Slot {
     /// What the peer wrote last: one load of memory.
     ///
     /// A device writes an aligned word of eight bytes in one piece on every platform that is known, but the standard
-    /// does not promise it; the value carries a MAC, so that one which came in two pieces is recognised. The flag
-    /// publishes no other data, so nothing has to be ordered with it.
+    /// does not promise it; the value carries a MAC, so that one which came in two pieces is recognised.
     #[must_use]
     pub fn load(&self) -> u64 {
         // SAFETY: the memory exists until this value is dropped, and everybody's access to it is atomic.
-        unsafe { self.memory.as_ref() }.value.load(Ordering::Relaxed)
+        unsafe { self.memory.as_ref() }.value.load(ORDERING)
     }
 }
 
