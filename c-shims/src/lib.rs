@@ -45,6 +45,8 @@ pub mod prte {
         pub fn rw_prte3_num_daemons(process_info: *const c_void) -> u32;
         /// Calls `prte_get_proc_daemon_vpid`.
         pub fn rw_prte_daemon_of(function: *mut c_void, nspace: *const c_char, rank: u32) -> c_int;
+        /// Calls `prte_get_proc_hostname`: PRRTE's own string, or null.
+        pub fn rw_prte_hostname(function: *mut c_void, nspace: *const c_char, rank: u32) -> *const c_char;
         /// Calls `prte_state_base_activate_proc_state`; may be called from any thread.
         pub fn rw_prte_activate(function: *mut c_void, nspace: *const c_char, rank: u32, state: u32);
     }

@@ -102,6 +102,13 @@ int rw_prte_daemon_of(void *function, const char *nspace, uint32_t rank)
     return (int) ((pmix_rank_t(*)(const pmix_proc_t *)) function)(&proc);
 }
 
+const char *rw_prte_hostname(void *function, const char *nspace, uint32_t rank)
+{
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, nspace, rank);
+    return ((char *(*)(const pmix_proc_t *)) function)(&proc);
+}
+
 void rw_prte_activate(void *function, const char *nspace, uint32_t rank, uint32_t state)
 {
     pmix_proc_t proc;

@@ -45,6 +45,7 @@ int rw_plugin_send_failed(void);
 
 bool rw_prte3_wrap(void *proc_states, void *job_states);
 uint32_t rw_prte3_num_daemons(const void *process_info);
+const char *rw_prte_hostname(void *function, const char *nspace, uint32_t rank);
 int rw_prte_daemon_of(void *function, const char *nspace, uint32_t rank);
 void rw_prte_activate(void *function, const char *nspace, uint32_t rank, uint32_t state);
 

@@ -112,6 +112,7 @@ fn launch() -> LaunchData {
         key: [7; 32],
         nspace: "job@1".into(),
         universe: 2,
+        ring: vec![],
         rank_nodes: vec![0, 0, 1, 1],
         rendezvous: Vec::new(),
         rank_environment: Vec::new(),

@@ -11,7 +11,8 @@ use propagation::{NodeId, RankReason};
 use prte_hooks::{ProcessEvent, Runtime};
 use rdma_heartbeat::launch::{LAUNCH_VERSION, LaunchData, Startup, ToDaemon, decode, encode};
 use rdma_heartbeat::logging::say;
-use rdma_heartbeat::parameters::Settings;
+use rdma_heartbeat::order::{Order, table};
+use rdma_heartbeat::parameters::{Settings, bad_order};
 use rdma_heartbeat::segment::{Entry, SEGMENT_VARIABLE, Segment, path_of};
 
 use crate::supervisor::Supervisor;
@@ -67,6 +68,8 @@ pub struct Job {
 /// A sentence for the user.
 pub fn check(settings: &Settings) -> Result<(), String> {
     if settings.enable {
+        // Whether it has all nodes is known when they are.
+        settings.order.ring(&[]).map_err(|why| bad_order(&settings.parameters.ring_order, &why).to_string())?;
         environment::find_daemon(&settings.daemon)?;
         let addresses = network::addresses(&settings.parameters.interfaces)?;
         network::open(&addresses, settings.parameters.ports)?;
@@ -93,14 +96,42 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
     if !settings.enable {
         return Ok(None);
     }
-    let (launch, socket) = prepare(nspace, runtime.as_ref(), settings)?;
+    let ring = match ring(runtime.as_ref(), &settings) {
+        Ok(ring) => ring,
+        Err(problem) => {
+            say(&format!("ringwatch: {problem}; nothing was launched"));
+            runtime.end_job(environment::LAUNCH_REFUSED);
+            return Ok(None);
+        }
+    };
+    let (launch, socket) = prepare(nspace, runtime.as_ref(), settings, ring)?;
     environment::find_daemon(&parameters::settings().map(|settings| settings.daemon).unwrap_or_default())?;
     let bytes = encode(&launch).map_err(|error| error.to_string())?;
     *lock(&LAUNCHED) = Some(Launched { launch, socket });
     Ok(Some(bytes))
 }
 
-fn prepare(nspace: &CStr, runtime: &dyn Runtime, settings: Settings) -> Result<(LaunchData, UdpSocket), String> {
+/// The nodes in the order of the ring.
+fn ring(runtime: &dyn Runtime, settings: &Settings) -> Result<Vec<NodeId>, String> {
+    if settings.order == Order::Ids {
+        return Ok(Vec::new());
+    }
+    // SAFETY: PMIx is initialised while a job is launched.
+    let own = unsafe { CStr::from_ptr(c_shims::pmix::rw_pmix_my_nspace()) };
+    let name =
+        |node| runtime.host_of(own, node).ok_or_else(|| format!("PRRTE does not tell the host of its daemon {node}"));
+    let names = (0..runtime.daemons()).map(name).collect::<Result<Vec<String>, String>>();
+    let order = names.and_then(|names| settings.order.ring(&names.iter().map(String::as_str).collect::<Vec<_>>()));
+    let order = order.map_err(|why| bad_order(&settings.parameters.ring_order, &why).to_string())?;
+    Ok(table(&order))
+}
+
+fn prepare(
+    nspace: &CStr,
+    runtime: &dyn Runtime,
+    settings: Settings,
+    ring: Vec<NodeId>,
+) -> Result<(LaunchData, UdpSocket), String> {
     let rank_nodes: Vec<NodeId> = (0..).map_while(|rank| runtime.daemon_of(nspace, rank)).collect();
     let universe = runtime.daemons().max(rank_nodes.iter().copied().max().unwrap_or(0) + 1);
     let addresses = network::addresses(&settings.parameters.interfaces)?;
@@ -112,6 +143,7 @@ fn prepare(nspace: &CStr, runtime: &dyn Runtime, settings: Settings) -> Result<(
         key: random()?,
         nspace: nspace.to_string_lossy().into_owned(),
         universe,
+        ring,
         rank_nodes,
         rendezvous,
         rank_environment: environment::component_path().into_iter().collect(),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{NodeId, RingOrder, Route};
 
 /// The settings of one [`Member`](crate::Member). All but `me` and `incarnation` must be equal in the whole job.
@@ -44,13 +46,28 @@ pub struct Config {
 }
 
 /// How a broadcast spreads; see [`graph`](crate::graph) for what each costs and guarantees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Strategy {
     /// The paper's double hypercube: everybody to all neighbours in the circulant graph.
     #[default]
     Circulant,
     /// A binomial tree that is known to be complete, or else is rescued by the circulant graph.
     Tree,
+}
+
+impl Strategy {
+    /// The strategy of this name: `circulant` or `tree`.
+    pub fn from_name(name: &str) -> Option<Strategy> {
+        [Strategy::Circulant, Strategy::Tree].into_iter().find(|strategy| strategy.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Circulant => "circulant",
+            Strategy::Tree => "tree",
+        }
+    }
 }
 
 impl From<Strategy> for Route {

@@ -31,6 +31,8 @@ pub trait Runtime: Send + Sync {
     fn daemons(&self) -> u32;
     /// Daemon that hosts a rank, or `None` if there is no such rank.
     fn daemon_of(&self, nspace: &CStr, rank: u32) -> Option<u32>;
+    /// Host of a process, a daemon's or a rank's, or `None` if it is not known. Only in PRRTE's own thread.
+    fn host_of(&self, nspace: &CStr, rank: u32) -> Option<String>;
     /// Has the errors and ends of processes shown to `rw_plugin_proc_state`, and messages that cannot be sent to
     /// `rw_plugin_send_failed`, before PRRTE acts on them. Only while PRRTE's own
     /// thread waits for this one.

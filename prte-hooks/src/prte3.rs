@@ -38,6 +38,7 @@ pub struct Prte3 {
     job_states: *mut c_void,
     process_info: *const c_void,
     daemon_of: *mut c_void,
+    host_of: *mut c_void,
     activate_proc: *mut c_void,
     activate_job: unsafe extern "C" fn(*mut c_void, c_int),
     route_lost: unsafe extern "C" fn(u32) -> c_int,
@@ -65,6 +66,7 @@ impl Prte3 {
                 job_states: need(c"prte_job_states")?,
                 process_info: need(c"prte_process_info")?,
                 daemon_of: need(c"prte_get_proc_daemon_vpid")?,
+                host_of: need(c"prte_get_proc_hostname")?,
                 activate_proc: need(c"prte_state_base_activate_proc_state")?,
                 activate_job: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, c_int)>(need(
                     c"prte_state_base_activate_job_state",
@@ -91,6 +93,14 @@ impl Runtime for Prte3 {
         // SAFETY: the function's own address.
         let daemon = unsafe { prte::rw_prte_daemon_of(self.daemon_of, nspace.as_ptr(), rank) };
         if daemon == INVALID { None } else { u32::try_from(daemon).ok() }
+    }
+
+    fn host_of(&self, nspace: &CStr, rank: u32) -> Option<String> {
+        // SAFETY: the function's own address; the string is PRRTE's and lives while its thread waits.
+        unsafe {
+            let host = prte::rw_prte_hostname(self.host_of, nspace.as_ptr(), rank);
+            (!host.is_null()).then(|| CStr::from_ptr(host).to_string_lossy().into_owned())
+        }
     }
 
     fn watch_processes(&self) -> bool {

@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use propagation::{Action, Config, EndReason, Member, RankReason, Time};
+use propagation::{Action, Config, EndReason, Member, RankReason, RingOrder, Time};
 use tracing::{info, warn};
 
 use crate::control::{Control, Received};
@@ -427,5 +427,10 @@ impl Daemon {
 fn config(startup: &Startup) -> Config {
     let parameters = &startup.launch.parameters;
     let config = Config::new(startup.me, startup.launch.universe, parameters.period, parameters.timeout);
-    Config { incarnation: startup.incarnation, ..config }
+    let order = match startup.launch.ring.as_slice() {
+        [] => RingOrder::default(),
+        // The same at every node, so that all would do without it alike.
+        ring => RingOrder::new(ring.to_vec()).unwrap_or_default(),
+    };
+    Config { incarnation: startup.incarnation, order, strategy: parameters.strategy, ..config }
 }

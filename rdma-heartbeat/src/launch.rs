@@ -6,11 +6,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use propagation::{EndReason, NodeId, NodeReason, RankReason, Time};
+use propagation::{EndReason, NodeId, NodeReason, RankReason, Strategy, Time};
 use serde::{Deserialize, Serialize};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 3;
+pub const LAUNCH_VERSION: u16 = 4;
 
 /// Largest packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;
@@ -48,6 +48,10 @@ pub struct Parameters {
     pub interfaces: Vec<String>,
     /// How heartbeats travel.
     pub transport: Carrier,
+    /// What the ring follows, as the user wrote it; the ring itself is [`LaunchData::ring`].
+    pub ring_order: String,
+    /// How deaths are broadcast.
+    pub strategy: Strategy,
     /// First and last UDP port to try; (0, 0) leaves the choice to the kernel.
     pub ports: (u16, u16),
     /// Least severe level that is logged (error, warn, info, debug, trace).
@@ -71,6 +75,8 @@ pub struct LaunchData {
     pub nspace: String,
     /// Number of nodes, prterun's included: node numbers are the ranks of the runtime daemons, 0 is prterun.
     pub universe: u32,
+    /// The nodes in the order of the ring; empty for the order of their numbers.
+    pub ring: Vec<NodeId>,
     /// Node of each rank, by rank.
     pub rank_nodes: Vec<NodeId>,
     /// Where node 0 can be reached, most preferred first.

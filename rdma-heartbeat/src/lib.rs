@@ -36,6 +36,7 @@ pub mod launch;
 pub mod lifeline;
 pub mod logging;
 pub mod network;
+pub mod order;
 pub mod parameters;
 pub mod pin;
 pub mod poller;

@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
+use propagation::Strategy;
+
 use crate::launch::{Carrier, Parameters};
+use crate::order::Order;
 
 /// One parameter as the user sees it.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +21,7 @@ pub struct Definition {
 }
 
 /// Every parameter, in the order of [`read`]'s argument.
-pub const DEFINITIONS: [Definition; 12] = [
+pub const DEFINITIONS: [Definition; 14] = [
     Definition {
         name: "enable",
         default: "true",
@@ -53,6 +56,16 @@ pub const DEFINITIONS: [Definition; 12] = [
         name: "transport",
         default: "auto",
         help: "How heartbeats travel: auto (RDMA writes where both nodes have a port in the same subnet, else UDP), udp, or verbs (as auto, with a warning where it is UDP)",
+    },
+    Definition {
+        name: "ring_order",
+        default: "ids",
+        help: "What keeps nodes apart on the ring: ids (nothing), hosts (racks as in the names r12n04), or the absolute path of a topology file with a line 'host rack' or 'host rack/switch' per node",
+    },
+    Definition {
+        name: "strategy",
+        default: "circulant",
+        help: "How deaths are broadcast: circulant (2 log2 n messages per node, log2 n hops) or tree (three messages per node, and more where nodes die meanwhile)",
     },
     Definition {
         name: "port_range",
@@ -93,6 +106,8 @@ pub struct Settings {
     pub enable: bool,
     /// Path of `ringwatchd`; empty means to look for it.
     pub daemon: String,
+    /// What the ring follows.
+    pub order: Order,
     /// What travels to every node.
     pub parameters: Parameters,
 }
@@ -102,8 +117,22 @@ pub struct Settings {
 /// # Errors
 /// The first value that is malformed or out of range.
 pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
-    let [enable, period, timeout, stop_timeout, fence, interfaces, transport, ports, log_level, log, events, daemon] =
-        values;
+    let [
+        enable,
+        period,
+        timeout,
+        stop_timeout,
+        fence,
+        interfaces,
+        transport,
+        ring_order,
+        strategy,
+        ports,
+        log_level,
+        log,
+        events,
+        daemon,
+    ] = values;
     let period_range = (Duration::from_millis(1), Duration::from_secs(60));
     let period = duration("period", period, period_range)?;
     let timeout_range = (period * 3, Duration::from_secs(600).max(period * 3));
@@ -116,9 +145,12 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
         text => Some(duration("stop_timeout", text, (Duration::from_millis(10), Duration::from_secs(3600)))?),
     };
     let log_level = choice("log_level", log_level, &["error", "warn", "info", "debug", "trace"])?;
+    let strategy = choice("strategy", strategy, &["circulant", "tree"])?;
+    let order = Order::parse(ring_order).ok_or_else(|| bad_order(ring_order, Order::EXPECTED))?;
     Ok(Settings {
         enable: boolean("enable", enable)?,
         daemon: daemon.trim().to_owned(),
+        order,
         parameters: Parameters {
             period,
             timeout,
@@ -131,12 +163,20 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
                 .map(str::to_owned)
                 .collect(),
             transport: carrier(transport)?,
+            ring_order: ring_order.trim().to_owned(),
+            strategy: Strategy::from_name(strategy).unwrap_or_default(),
             ports: port_range(ports)?,
             log_level: log_level.to_owned(),
             log: log.trim().to_owned(),
             events: events.trim().to_owned(),
         },
     })
+}
+
+/// A ring order that cannot be used, and why.
+#[must_use]
+pub fn bad_order(value: &str, why: &str) -> Invalid {
+    Invalid { name: "ring_order", value: value.to_owned(), expected: why.to_owned() }
 }
 
 fn duration(name: &'static str, text: &str, range: (Duration, Duration)) -> Result<Duration, Invalid> {
@@ -280,6 +320,14 @@ mod tests {
     }
 
     #[test]
+    fn ring_order_and_strategy_are_chosen_by_name() {
+        let settings = with(&[]).unwrap();
+        assert_eq!((settings.order, settings.parameters.strategy), (Order::Ids, Strategy::Circulant));
+        let settings = with(&[("ring_order", "/etc/racks"), ("strategy", " Tree ")]).unwrap();
+        assert_eq!((settings.order, settings.parameters.strategy), (Order::File("/etc/racks".into()), Strategy::Tree));
+    }
+
+    #[test]
     fn times_take_units_and_fractions() {
         assert_eq!(parse_duration("0.5s"), Some(Duration::from_millis(500)));
         assert_eq!(parse_duration("250us"), Some(Duration::from_micros(250)));
@@ -307,6 +355,8 @@ mod tests {
         assert!(told(&[("fence", "maybe")]).contains("true or false"));
         assert!(told(&[("log_level", "loud")]).contains("error, warn"));
         assert!(told(&[("transport", "tcp")]).contains("auto, udp, verbs"));
+        assert!(told(&[("strategy", "star")]).contains("'star': it must be one of circulant, tree"));
+        assert!(told(&[("ring_order", "racks")]).contains("'racks': it must be ids, hosts, or the absolute path"));
         assert!(told(&[("stop_timeout", "2h")]).contains("10ms to 60min"));
         assert!(told(&[("stop_timeout", "0")]).contains("a time with its unit"));
     }

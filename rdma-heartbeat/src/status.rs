@@ -47,6 +47,12 @@ pub struct Report {
     pub stage: String,
     /// Name of the transport; `none` for a job of one node.
     pub transport: String,
+    /// What the ring follows: `ids`, `hosts` or the path of a topology file on the node of `mpirun`.
+    pub ring_order: String,
+    /// The nodes in the order of the ring; empty for that of their numbers.
+    pub ring: Vec<NodeId>,
+    /// How deaths are broadcast: `circulant` or `tree`.
+    pub strategy: String,
     /// Heartbeat period in microseconds.
     pub period_us: u64,
     /// Suspicion timeout in microseconds.

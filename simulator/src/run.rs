@@ -104,7 +104,7 @@ impl<'a, L: Log> Run<'a, L> {
             elision,
             queue: Queue::new(nanos(scenario.tau), scenario.nodes as usize),
             network: Network::new(scenario),
-            truth: Truth::new(scenario.nodes),
+            truth: Truth::new(scenario.nodes, scenario.order.clone()),
             phases: Stream::new(scenario.seed, Purpose::Phases),
             members: HashMap::new(),
             has_member: Bits::new(scenario.nodes),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use propagation::{Config, NodeId, Strategy};
+use propagation::{Config, NodeId, RingOrder, Strategy};
 
 use crate::bounds;
 
@@ -19,6 +19,8 @@ pub struct Scenario {
     pub tau: Duration,
     /// Who dies when.
     pub failures: Failures,
+    /// The order of the nodes on the ring.
+    pub order: RingOrder,
     /// How deaths are broadcast.
     pub strategy: Strategy,
     /// Whether node 0 declares all deaths, as in `ringwatchd`; else every observer does, as in the paper.
@@ -117,6 +119,14 @@ pub enum ScenarioError {
     /// A node dies twice.
     #[error("node {0} is to fail twice: a node fails once")]
     Twice(NodeId),
+    /// The ring order is one of other nodes.
+    #[error("the ring order names {named} nodes, but there are {nodes}: they must be the same")]
+    RingOrder {
+        /// The nodes in the order.
+        named: u32,
+        /// The nodes.
+        nodes: u32,
+    },
     /// No failure at all.
     #[error("no failure is given: a run begins with the first one")]
     NoFailure,
@@ -141,6 +151,7 @@ impl Scenario {
             timeout,
             tau: Duration::from_millis(1),
             failures: Failures::Within { count: 1, span: Duration::ZERO },
+            order: RingOrder::default(),
             strategy: Strategy::Circulant,
             arbiter: false,
             one_port: false,
@@ -186,6 +197,9 @@ impl Scenario {
         if timeout <= period {
             return Err(ScenarioError::ShortTimeout { timeout, period });
         }
+        if let Some(named) = self.order.named().filter(|&named| named != nodes) {
+            return Err(ScenarioError::RingOrder { named, nodes });
+        }
         let probability = |what, value: f64, fits: bool, most| {
             let error = ScenarioError::Probability { what, value: value.to_string(), most };
             if fits && value >= 0.0 { Ok(()) } else { Err(error) }
@@ -196,10 +210,14 @@ impl Scenario {
     }
 
     /// What this run leaves out of what it was allowed to: nothing if messages get lost, come twice, wait for a port,
-    /// or if there is an arbiter, to whom any node may have something to say; and nothing if a node could be suspected
-    /// while it is alive.
+    /// or if there is an arbiter, to whom any node may have something to say; nothing if a node could be suspected
+    /// while it is alive, or if the ring has another order than that of the ids.
     pub fn elision(&self) -> Elision {
-        let plain = !self.arbiter && !self.one_port && self.is_lossless() && self.duplication == 0.0;
+        let plain = self.order.named().is_none()
+            && !self.arbiter
+            && !self.one_port
+            && self.is_lossless()
+            && self.duplication == 0.0;
         let perfect = self.timeout > self.period + self.tau;
         if !plain || !perfect {
             return Elision::NONE;
@@ -221,6 +239,7 @@ impl Scenario {
         let mut config = Config::new(me, self.nodes, self.period, self.timeout);
         config.arbiter = self.arbiter.then_some(0);
         config.lossless = self.is_lossless();
+        config.order = self.order.clone();
         config.strategy = self.strategy;
         config.tau = self.tau;
         config

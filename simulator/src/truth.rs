@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use propagation::{Member, NodeId};
+use propagation::{Member, NodeId, RingOrder};
 
 /// The true state of the platform.
 #[derive(Debug)]
 pub struct Truth {
     nodes: u32,
+    order: RingOrder,
     alive: u32,
     /// Where in `subjects` a node is.
     index: HashMap<NodeId, usize>,
@@ -35,8 +36,16 @@ pub struct Subject {
 
 impl Truth {
     /// All are alive.
-    pub fn new(nodes: u32) -> Truth {
-        Truth { nodes, alive: nodes, index: HashMap::new(), subjects: Vec::new(), unknown: 0, astray: HashSet::new() }
+    pub fn new(nodes: u32, order: RingOrder) -> Truth {
+        Truth {
+            nodes,
+            order,
+            alive: nodes,
+            index: HashMap::new(),
+            subjects: Vec::new(),
+            unknown: 0,
+            astray: HashSet::new(),
+        }
     }
 
     /// The number of a node among those that are dead or held dead.
@@ -129,7 +138,10 @@ impl Truth {
 
     /// The nearest node alive in steps of `step` along the ring; the node itself if there is no other.
     fn nearest_alive(&self, node: NodeId, step: u32) -> NodeId {
-        let next = |at: NodeId| ((u64::from(at) + u64::from(step)) % u64::from(self.nodes)) as NodeId;
+        let next = |at: NodeId| {
+            let place = u64::from(self.order.place(at)) + u64::from(step);
+            self.order.node((place % u64::from(self.nodes)) as u32)
+        };
         let mut at = next(node);
         while at != node && !self.is_alive(at) {
             at = next(at);

@@ -12,7 +12,7 @@ use system_tests::process::{frames_sent, lives};
 use system_tests::{Job, Lab, Running, in_lab};
 
 /// All parameters, with their defaults as `pmix_info` shows them.
-const DEFAULTS: [(&str, &str); 10] = [
+const DEFAULTS: [(&str, &str); 12] = [
     ("enable", "true"),
     ("period", "100ms"),
     ("timeout", "10"),
@@ -20,6 +20,8 @@ const DEFAULTS: [(&str, &str); 10] = [
     ("fence", "true"),
     ("if_include", ""),
     ("transport", "auto"),
+    ("ring_order", "ids"),
+    ("strategy", "circulant"),
     ("port_range", "0"),
     ("log_level", "warn"),
     ("log", "stderr"),
@@ -176,6 +178,9 @@ fn values_out_of_range_stop_the_launch() {
             ("stop_timeout", "1ms", "10ms"),
             ("stop_timeout", "never", "unit"),
             ("fence", "maybe", "true or false"),
+            ("ring_order", "racks", "ids, hosts, or the absolute path"),
+            ("ring_order", "/nonexistent/racks", "cannot be read"),
+            ("strategy", "star", "circulant, tree"),
             ("port_range", "80-90", "1024"),
             ("port_range", "5000-4000", "1024"),
             ("log_level", "loud", "error, warn, info, debug, trace"),

@@ -11,6 +11,7 @@ fn launch(fence: bool) -> LaunchData {
         key: [0; 32],
         nspace: "job".into(),
         universe: 4,
+        ring: vec![],
         // Node 3 has no rank.
         rank_nodes: vec![0, 1, 1, 2],
         rendezvous: vec![],
@@ -23,6 +24,8 @@ fn launch(fence: bool) -> LaunchData {
             fence,
             interfaces: vec![],
             transport: crate::launch::Carrier::Auto,
+            ring_order: "ids".into(),
+            strategy: propagation::Strategy::Circulant,
             ports: (0, 0),
             log_level: "info".into(),
             log: "stderr".into(),

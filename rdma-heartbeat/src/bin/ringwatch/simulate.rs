@@ -2,11 +2,14 @@
 
 use std::io::Write as _;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use propagation::NodeId;
+use propagation::topology::longest_run;
+use propagation::{NodeId, RingOrder};
+use rdma_heartbeat::order::Order;
 use rdma_heartbeat::parameters;
 use simulator::figures::Sample;
 use simulator::log::{Entry, Log};
@@ -45,6 +48,14 @@ pub struct Arguments {
     /// Where all chance comes from: the same seed gives the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// What keeps nodes apart on the ring: ids (nothing), hosts (racks as in the names r12n04) or the absolute path of
+    /// a topology file
+    #[arg(long, default_value = "ids", value_parser = order, value_name = "ORDER")]
+    ring_order: Order,
+    /// File with the names of the nodes, node 0 first: the first word of each line [default: r0n0, r0n1, ..., sixteen
+    /// to a rack]
+    #[arg(long, value_name = "FILE")]
+    hosts: Option<PathBuf>,
     /// How deaths are broadcast: circulant (the paper's double hypercube) or tree (three messages per node)
     #[arg(long, default_value = "circulant", value_parser = strategy, value_name = "NAME")]
     strategy: Strategy,
@@ -80,6 +91,9 @@ pub struct Arguments {
     quiet: bool,
 }
 
+/// Nodes in a rack of the names that are made up.
+const RACK: u32 = 16;
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Level {
     /// Only the summary
@@ -97,16 +111,19 @@ fn failure(text: &str) -> Result<(NodeId, Duration), String> {
 }
 
 fn strategy(text: &str) -> Result<Strategy, String> {
-    match text {
-        "circulant" => Ok(Strategy::Circulant),
-        "tree" => Ok(Strategy::Tree),
-        _ => Err("it must be circulant or tree".into()),
-    }
+    Strategy::from_name(text).ok_or_else(|| "it must be circulant or tree".into())
+}
+
+fn order(text: &str) -> Result<Order, String> {
+    Order::parse(text).ok_or_else(|| Order::EXPECTED.into())
 }
 
 /// Runs the scenario.
 pub fn simulate(arguments: &Arguments) -> ExitCode {
-    let scenario = arguments.scenario();
+    let scenario = match arguments.scenario() {
+        Ok(scenario) => scenario,
+        Err(problem) => return refuse(&problem),
+    };
     if let Some(runs) = arguments.runs {
         return simulate_many(&scenario, runs, arguments.threads.unwrap_or_else(all_threads));
     }
@@ -146,7 +163,26 @@ fn simulate_many(scenario: &Scenario, runs: u64, threads: NonZero<usize>) -> Exi
 }
 
 impl Arguments {
-    fn scenario(&self) -> Scenario {
+    /// The ring of as many nodes as there are names.
+    fn ring(&self) -> Result<RingOrder, String> {
+        if self.ring_order == Order::Ids {
+            return Ok(RingOrder::default());
+        }
+        let names: Vec<String> = match &self.hosts {
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| format!("the hosts in {} cannot be read: {error}", path.display()))?;
+                let words = text.lines().filter_map(|line| line.split('#').next()?.split_whitespace().next());
+                words.map(str::to_owned).collect()
+            }
+            // Of so many the scenario will not have it.
+            None => (0..self.nodes.min(1 << 24)).map(|node| format!("r{}n{}", node / RACK, node % RACK)).collect(),
+        };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.ring_order.ring(&names).map_err(|why| format!("the ring order cannot be made: {why}"))
+    }
+
+    fn scenario(&self) -> Result<Scenario, String> {
         let failures = match (self.fail.as_slice(), self.mtbf) {
             ([], Some(node_mtbf)) => Failures::Exponential { node_mtbf },
             ([], None) => {
@@ -155,7 +191,8 @@ impl Arguments {
             }
             (list, _) => Failures::Schedule(list.to_vec()),
         };
-        Scenario {
+        Ok(Scenario {
+            order: self.ring()?,
             tau: self.tau,
             failures,
             strategy: self.strategy,
@@ -167,7 +204,7 @@ impl Arguments {
             elision: if self.exact { Elision::NONE } else { Elision::ALL },
             horizon: self.horizon,
             ..Scenario::new(self.nodes, self.period, self.timeout)
-        }
+        })
     }
 }
 
@@ -207,6 +244,8 @@ fn summary(scenario: &Scenario, outcome: &Outcome) -> String {
         let applies = if within { "" } else { ", which is for fewer failures" };
         format!("(bound {:.3} s{applies})", time.as_secs_f64())
     };
+    let lost = outcome.deaths.iter().filter(|death| death.at.is_some()).map(|death| death.node).collect();
+    lines.push(format!("longest run of lost neighbours on the ring: {}", longest_run(&scenario.order, *nodes, &lost)));
     lines.push(match outcome.stable {
         Some(_) => {
             format!("stable after {} {}", seconds(outcome.stable), bound(bounds::stable(failures, *nodes, scenario)))

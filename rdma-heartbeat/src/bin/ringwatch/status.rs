@@ -77,6 +77,7 @@ fn write_report(text: &mut String, report: &Report) -> fmt::Result {
         None => writeln!(text, "  is watched by nobody")?,
     }
     writeln!(text, "  ring: {}", ring(report))?;
+    writeln!(text, "  ring order {}, broadcast strategy {}", report.ring_order, report.strategy)?;
     writeln!(text, "  {}", list("", &report.counters))?;
     writeln!(text, "  {}", list("refused datagrams: ", &report.rejected))?;
     write_ranks(text, report)?;
@@ -87,8 +88,8 @@ fn write_report(text: &mut String, report: &Report) -> fmt::Result {
 fn ring(report: &Report) -> String {
     const SHOWN: usize = 24;
     let dead: Vec<_> = report.dead.iter().filter(|dead| dead.rank.is_none()).filter_map(|dead| dead.node).collect();
-    let living: Vec<_> =
-        (0..report.universe).filter(|node| !dead.contains(node)).map(|node| node.to_string()).collect();
+    let order: Vec<_> = if report.ring.is_empty() { (0..report.universe).collect() } else { report.ring.clone() };
+    let living: Vec<_> = order.iter().filter(|node| !dead.contains(node)).map(ToString::to_string).collect();
     match living.as_slice() {
         [] | [_] => "this node alone".into(),
         few if few.len() <= SHOWN => format!("{} > {}, each watched by the next", few.join(" > "), few[0]),
