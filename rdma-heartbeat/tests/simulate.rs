@@ -31,6 +31,9 @@ fn a_scenario_that_cannot_be_gets_one_sentence_and_status_2() {
         (&["--duplication", "NaN"], "from 0 to 1"),
         (&["--horizon", "1e300y"], "with its unit"),
         (&["--strategy", "gossip"], "gossip"),
+        (&["--ring-order", "racks"], "ids, hosts, or the absolute path"),
+        (&["--ring-order", "/nonexistent/racks"], "cannot be read"),
+        (&["--ring-order", "hosts", "--hosts", "/nonexistent/hosts"], "/nonexistent/hosts cannot be read"),
     ] {
         let output = ringwatch(&[&["simulate"], arguments].concat());
         let told = text(&output.stderr);
@@ -93,4 +96,46 @@ fn a_folder_that_cannot_be_made_is_named() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("/proc/nowhere"), "{}", text(&output.stderr));
     assert_eq!(ringwatch(&["reproduce", "8"]).status.code(), Some(2));
+}
+
+/// Sixteen nodes are a rack; in the order of the ids they are found one after the other.
+#[test]
+fn a_lost_rack_is_found_at_once_where_racks_are_kept_apart() {
+    let rack: Vec<String> = (16..32).map(|node| format!("{node}@0s")).collect();
+    let stable_after = |order: &str| {
+        let output = ringwatch(&["simulate", "--quiet", "--ring-order", order, "--fail", &rack.join(",")]);
+        let told = text(&output.stdout).to_owned();
+        let after = told.lines().find_map(|line| line.strip_prefix("stable after ")?.split(' ').next()?.parse().ok());
+        (after.unwrap_or_else(|| panic!("{told}")), told)
+    };
+    let (by_id, told): (f64, _) = stable_after("ids");
+    assert!(by_id > 16.0 && told.contains("longest run of lost neighbours on the ring: 16"), "{told}");
+    let (apart, told) = stable_after("hosts");
+    assert!(apart < 1.1 && told.contains("longest run of lost neighbours on the ring: 1\n"), "{told}");
+}
+
+/// What was computed stays: the file is made whole again by the points that it lacks, and no others.
+#[test]
+fn a_reproduction_goes_on_where_it_was_interrupted() {
+    let folder = std::env::temp_dir().join(format!("ringwatch-continued-{}", std::process::id()));
+    let out = folder.to_str().expect("a plain path");
+    let reproduce = |runs: &str| {
+        let output = ringwatch(&["reproduce", "5", "--out", out, "--runs", runs, "--largest", "64"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        ["figure-5-lownoise.csv", "figure-5-lownoise.svg", "figure-5-lowlat.csv"]
+            .map(|name| std::fs::read_to_string(folder.join(name)).expect("it was written"))
+    };
+    let whole = reproduce("20");
+    let path = folder.join("figure-5-lownoise.csv");
+    let lines: Vec<&str> = whole[0].lines().collect();
+    assert_eq!(lines.len(), 3);
+    std::fs::write(&path, format!("{}\n{}\n", lines[0], lines[2])).expect("the folder can be written");
+    assert_eq!(reproduce("20"), whole, "the point of 32 nodes is there again, and the same");
+    // A point that is there is taken as it is.
+    let marked = lines[2].replacen(",20,0,", ",30,0,", 1);
+    std::fs::write(&path, format!("{}\n{marked}\n", lines[0])).expect("the folder can be written");
+    assert_eq!(reproduce("20")[0], format!("{}\n{}\n{marked}\n", lines[0], lines[1]));
+    // One from fewer runs is not.
+    assert_eq!(reproduce("40")[0].matches(",40,0,").count(), 2);
+    let _ = std::fs::remove_dir_all(&folder);
 }

@@ -1,6 +1,7 @@
 //! The paper's figures, drawn again.
 
 pub mod chart;
+mod kept;
 mod plan;
 mod probing;
 mod risk;
@@ -10,6 +11,8 @@ mod table;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use kept::Kept;
 
 pub use plan::{Plan, Sample};
 pub use table::Row;
@@ -69,20 +72,21 @@ impl Figure {
         }
     }
 
-    fn draw(self, plan: &Plan) -> Vec<Drawing> {
-        match self {
+    fn draw(self, plan: &Plan, kept: &Kept<'_>) -> Result<Vec<Drawing>, WriteError> {
+        Ok(match self {
             Figure::Risk => vec![risk::draw(plan)],
-            Figure::Overlapping => stabilization::draw_overlapping(plan),
-            Figure::Random => stabilization::draw_random(plan),
+            Figure::Overlapping => stabilization::draw_overlapping(plan, kept)?,
+            Figure::Random => stabilization::draw_random(plan, kept)?,
             Figure::Rounds => vec![probing::draw_rounds(plan)],
             Figure::Queue => vec![probing::draw_queue(plan)],
             Figure::ClosedForms => vec![probing::draw_closed_forms(plan)],
-        }
+        })
     }
 }
 
 /// Draws figures into a folder, which is made if need be: for each a CSV and an SVG file, and `comparison.md` with what
-/// can be compared with the paper's text. `wrote` is told of every file.
+/// can be compared with the paper's text. `wrote` is told of every file. The points of figures 4 and 5 are in their CSV
+/// files as soon as they are computed, and those that are there from at least as many runs are not computed again.
 ///
 /// # Errors
 ///
@@ -106,7 +110,7 @@ pub fn reproduce(
     };
     let mut rows = Vec::new();
     for figure in figures {
-        for drawing in figure.draw(plan) {
+        for drawing in figure.draw(plan, &Kept(folder))? {
             write(&format!("{}.csv", drawing.name), &drawing.csv)?;
             write(&format!("{}.svg", drawing.name), &drawing.svg)?;
             rows.extend(drawing.rows);

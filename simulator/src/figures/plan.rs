@@ -6,6 +6,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::batch;
 
+use super::chart::grouped;
+
 /// The processor time that a quick point may take, in seconds.
 const QUICK: f64 = 5.0;
 
@@ -40,6 +42,19 @@ impl Plan {
         } else {
             String::new()
         }
+    }
+
+    /// The same where points have these numbers of runs.
+    pub(super) fn warning_about(&self, runs: &[u64]) -> String {
+        let full = runs.iter().take_while(|&&runs| runs >= 10_000).count();
+        if full == runs.len() {
+            return String::new();
+        }
+        let first = (full > 0).then(|| format!("10,000 each at {full} sizes")).into_iter();
+        let rest = runs[full..].iter().map(|&runs| grouped(runs));
+        let each: Vec<_> = first.chain(rest).collect();
+        let quick = if self.quick { "quick: " } else { "" };
+        format!("{quick}fewer runs per point than the paper's 10,000, from left to right: {}", each.join(" - "))
     }
 
     pub(super) fn progress(&self, what: &'static str, total: u64) -> ProgressBar {

@@ -5,23 +5,46 @@ use std::time::Duration;
 use crate::{Failures, Outcome, Scenario, Stream, bounds, run};
 
 use super::chart::{Chart, Look, Series, grouped};
+use super::kept::Kept;
 use super::table::{Row, csv};
-use super::{Drawing, Plan, Sample};
+use super::{Drawing, Plan, Sample, WriteError};
 
 const SIZES: [u32; 14] = [32, 64, 128, 256, 512, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000, 256_000];
 const YEAR: Duration = Duration::from_secs(31_557_600);
 /// The time that one broadcast takes to simulate, per node, in seconds.
 const COST: f64 = 0.7e-6;
 
-/// The runs at one size.
+const TITLES: [&str; 12] = [
+    "nodes",
+    "runs",
+    "not_stable",
+    "mean_failures",
+    "mean_broadcasts",
+    "first_known_mean_s",
+    "first_known_5_percent_s",
+    "first_known_95_percent_s",
+    "all_known_mean_s",
+    "all_known_5_percent_s",
+    "all_known_95_percent_s",
+    "all_known_most_s",
+];
+
+/// The runs at one size, without those that did not become stable.
 struct Point {
     nodes: u32,
-    /// Runs that did not become stable: they are in none of the samples.
-    unstable: usize,
-    first: Sample,
-    all: Sample,
-    failures: Sample,
-    broadcasts: Sample,
+    runs: u64,
+    /// How many failed, in the mean.
+    failures: f64,
+    first: Spread,
+    all: Spread,
+}
+
+/// A time in seconds: its mean, and between which 90 % of the runs are.
+#[derive(Clone, Copy)]
+struct Spread {
+    mean: f64,
+    low: f64,
+    high: f64,
 }
 
 struct Experiment {
@@ -42,7 +65,7 @@ fn random(_: u32, _: &Scenario) -> Failures {
     Failures::Exponential { node_mtbf: YEAR }
 }
 
-pub(super) fn draw_overlapping(plan: &Plan) -> Vec<Drawing> {
+pub(super) fn draw_overlapping(plan: &Plan, kept: &Kept<'_>) -> Result<Vec<Drawing>, WriteError> {
     let noise = Experiment {
         name: "figure-4-lownoise",
         title: "Figure 4: as many failures as are tolerated within one timeout",
@@ -57,10 +80,10 @@ pub(super) fn draw_overlapping(plan: &Plan) -> Vec<Drawing> {
         scenario: Scenario::low_lat,
         ..noise
     };
-    [noise, latency].map(|experiment| experiment.draw(plan)).into()
+    [noise, latency].iter().map(|experiment| experiment.draw(plan, kept)).collect()
 }
 
-pub(super) fn draw_random(plan: &Plan) -> Vec<Drawing> {
+pub(super) fn draw_random(plan: &Plan, kept: &Kept<'_>) -> Result<Vec<Drawing>, WriteError> {
     let noise = Experiment {
         name: "figure-5-lownoise",
         title: "Figure 5: failures at random, node MTBF 1 year",
@@ -75,17 +98,19 @@ pub(super) fn draw_random(plan: &Plan) -> Vec<Drawing> {
         scenario: Scenario::low_lat,
         ..noise
     };
-    [noise, latency].map(|experiment| experiment.draw(plan)).into()
+    [noise, latency].iter().map(|experiment| experiment.draw(plan, kept)).collect()
 }
 
 impl Experiment {
-    fn draw(&self, plan: &Plan) -> Drawing {
-        let points = self.play(plan);
+    fn draw(&self, plan: &Plan, kept: &Kept<'_>) -> Result<Drawing, WriteError> {
+        let rows = self.play(plan, kept)?;
+        let points: Vec<_> =
+            rows.iter().filter_map(|row| Point::read(row)).filter(|point| point.nodes <= plan.largest).collect();
         let base = (self.scenario)(2);
         // Found on average half a period early, and tau / 2 after the last heartbeat was sent.
         let baseline = (base.timeout - base.period / 2).as_secs_f64();
         let sizes = points.iter().map(|point| f64::from(point.nodes));
-        let series = |label: &str, colour, sample: fn(&Point) -> Sample| Series {
+        let series = |label: &str, colour, sample: fn(&Point) -> Spread| Series {
             label: label.into(),
             colour,
             look: Look::Dots,
@@ -115,65 +140,44 @@ impl Experiment {
         let chart = Chart {
             title: self.title,
             subtitle: self.settings,
-            warning: &plan.warning(),
+            warning: &plan.warning_about(&points.iter().map(|point| point.runs).collect::<Vec<_>>()),
             x: "nodes",
             y: "time after the first failure (s)",
             log: false,
             series: lines,
         };
-        Drawing { name: self.name, csv: self.csv(&points), svg: chart.svg(), rows: self.rows(&points, baseline) }
+        let rows = rows.into_iter();
+        Ok(Drawing { name: self.name, csv: csv(&TITLES, rows), svg: chart.svg(), rows: self.rows(&points, baseline) })
     }
 
-    fn play(&self, plan: &Plan) -> Vec<Point> {
+    /// A row of the CSV file per size. What is there already from as many runs is not computed again, and each point is
+    /// there as soon as it is known.
+    fn play(&self, plan: &Plan, kept: &Kept<'_>) -> Result<Vec<Vec<String>>, WriteError> {
         let sizes: Vec<_> = SIZES.into_iter().filter(|&nodes| nodes <= plan.largest).collect();
         let runs = |nodes: u32| plan.runs(f64::from(nodes) * (self.broadcasts)(nodes) * COST);
-        let bar = plan.progress(self.name, sizes.iter().map(|&nodes| runs(nodes)).sum());
-        let play = |nodes| {
+        let mut rows = kept.rows(self.name, &TITLES);
+        rows.retain(|row| Point::read(row).is_some_and(|point| SIZES.contains(&point.nodes)));
+        let size_of = |row: &Vec<String>| Point::read(row).map(|point| point.nodes);
+        let missing = |nodes: &&u32| {
+            !rows.iter().any(|row| Point::read(row).is_some_and(|p| p.nodes == **nodes && p.runs >= runs(**nodes)))
+        };
+        let missing: Vec<_> = sizes.iter().filter(missing).copied().collect();
+        let bar = plan.progress(self.name, missing.iter().map(|&nodes| runs(nodes)).sum());
+        for nodes in missing {
             let one = |number| {
                 let mut scenario = (self.scenario)(nodes);
                 scenario.failures = (self.failures)(nodes, &scenario);
                 scenario.seed = Stream::seed_of_run(u64::from(nodes), number);
                 run(&scenario).expect("the figures' scenarios are valid")
             };
-            Point::of(nodes, &plan.batch(runs(nodes), one, &bar))
-        };
-        let points = sizes.into_iter().map(play).collect();
+            let row = Point::row(nodes, &plan.batch(runs(nodes), one, &bar));
+            rows.retain(|row| size_of(row) != Some(nodes));
+            rows.push(row);
+            rows.sort_by_key(size_of);
+            kept.save(self.name, &TITLES, &rows)?;
+        }
         bar.finish_and_clear();
-        points
-    }
-
-    fn csv(&self, points: &[Point]) -> String {
-        let titles = [
-            "nodes",
-            "runs",
-            "not_stable",
-            "mean_failures",
-            "mean_broadcasts",
-            "first_known_mean_s",
-            "first_known_5_percent_s",
-            "first_known_95_percent_s",
-            "all_known_mean_s",
-            "all_known_5_percent_s",
-            "all_known_95_percent_s",
-            "all_known_most_s",
-        ];
-        let rows = points.iter().map(|point| {
-            let Point { nodes, unstable, first, all, failures, broadcasts } = point;
-            let counts = [*nodes as usize, first.count + unstable, *unstable].map(|count| count.to_string());
-            let means = [
-                failures.mean,
-                broadcasts.mean,
-                first.mean,
-                first.low,
-                first.high,
-                all.mean,
-                all.low,
-                all.high,
-                all.most,
-            ];
-            counts.into_iter().chain(means.map(|mean| format!("{mean:.6}"))).collect()
-        });
-        csv(&titles, rows)
+        Ok(rows)
     }
 
     fn rows(&self, points: &[Point], baseline: f64) -> Vec<Row> {
@@ -214,7 +218,7 @@ impl Experiment {
             } else {
                 "only in the plot".into()
             },
-            format!("{:.3}", last.failures.mean),
+            format!("{:.3}", last.failures),
             if name.starts_with("figure-4") { "given" } else { "nothing in the text to compare with" },
         );
         vec![first, all, failures]
@@ -222,18 +226,28 @@ impl Experiment {
 }
 
 impl Point {
-    fn of(nodes: u32, outcomes: &[Outcome]) -> Point {
+    fn row(nodes: u32, outcomes: &[Outcome]) -> Vec<String> {
         let stable: Vec<_> = outcomes.iter().filter_map(|outcome| Some((outcome, outcome.stabilization()?))).collect();
         let sample = |value: &dyn Fn(&Outcome, (Duration, Duration)) -> f64| {
             Sample::of(stable.iter().map(|&(outcome, times)| value(outcome, times)).collect())
         };
-        Point {
-            nodes,
-            unstable: outcomes.len() - stable.len(),
-            first: sample(&|_, (first, _)| first.as_secs_f64()),
-            all: sample(&|_, (_, all)| all.as_secs_f64()),
-            failures: sample(&|outcome, _| outcome.deaths.len() as f64),
-            broadcasts: sample(&|outcome, _| outcome.broadcasts as f64),
-        }
+        let first = sample(&|_, (first, _)| first.as_secs_f64());
+        let all = sample(&|_, (_, all)| all.as_secs_f64());
+        let failures = sample(&|outcome, _| outcome.deaths.len() as f64);
+        let broadcasts = sample(&|outcome, _| outcome.broadcasts as f64);
+        let counts = [nodes as usize, outcomes.len(), outcomes.len() - stable.len()].map(|count| count.to_string());
+        let times = [first.mean, first.low, first.high, all.mean, all.low, all.high, all.most];
+        let means = [failures.mean, broadcasts.mean].into_iter().chain(times);
+        counts.into_iter().chain(means.map(|mean| format!("{mean:.6}"))).collect()
+    }
+
+    /// What a row says; `None` if it is not one of these.
+    fn read(row: &[String]) -> Option<Point> {
+        let [nodes, runs, _, numbers @ ..] = row else { return None };
+        let numbers: Vec<f64> = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;
+        let [failures, _, first_mean, first_low, first_high, mean, low, high, _] = numbers[..] else { return None };
+        let first = Spread { mean: first_mean, low: first_low, high: first_high };
+        let all = Spread { mean, low, high };
+        Some(Point { nodes: nodes.parse().ok()?, runs: runs.parse().ok()?, failures, first, all })
     }
 }

@@ -20,7 +20,7 @@ pub struct Arguments {
     /// From fewer runs, within five minutes on two processors; the pictures say so
     #[arg(long)]
     quick: bool,
-    /// Where the files go
+    /// Where the files go; points of figures 4 and 5 that are there from as many runs or more are not computed again
     #[arg(long, default_value = "figures", value_name = "DIR")]
     out: PathBuf,
     /// Runs per point
