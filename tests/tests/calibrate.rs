@@ -78,7 +78,8 @@ fn what_is_measured_on_the_hosts_is_stored_and_the_next_job_uses_it() {
         let arguments = ["--time", "6s", "--load", "2", "--rate", "1/h", "--out", &out, "--write"];
         let report = report(&[&arguments[..], &on(HOSTS)].concat());
         for phase in ["idle", "loaded"] {
-            let row = report.lines().find(|line| line.starts_with(phase)).unwrap_or_else(|| panic!("{phase}: {report}"));
+            let row =
+                report.lines().find(|line| line.starts_with(phase)).unwrap_or_else(|| panic!("{phase}: {report}"));
             let cells: Vec<_> = row.split_whitespace().collect();
             assert_eq!(cells[1], "4", "all nodes have told: {report}");
             let heard: u64 = cells[3].parse().expect("a number of heartbeats");
