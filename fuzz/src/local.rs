@@ -115,6 +115,7 @@ fn launch() -> LaunchData {
         ring: vec![],
         rank_nodes: vec![0, 0, 1, 1],
         rendezvous: Vec::new(),
+        agent: String::new(),
         rank_environment: Vec::new(),
         ranks_register: true,
         parameters: read(&values).expect("defaults are right").parameters,

@@ -22,6 +22,13 @@ pub fn is_launcher() -> bool {
     matches!(name.trim(), "prterun" | "mpirun" | "mpiexec")
 }
 
+/// The remote shell with which PRRTE starts its daemons, with its options: the first of those that it is told to try.
+pub fn remote_shell() -> String {
+    let agents = std::env::var("PRTE_MCA_plm_ssh_agent").unwrap_or_default();
+    let first = agents.split(':').next().unwrap_or_default().trim();
+    if first.is_empty() { "ssh".into() } else { first.to_owned() }
+}
+
 fn executable() -> Option<PathBuf> {
     std::fs::read_link("/proc/self/exe").ok()
 }

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 use propagation::{NodeId, RankReason};
 use prte_hooks::{ProcessEvent, Runtime};
 use rdma_heartbeat::launch::{LAUNCH_VERSION, LaunchData, Startup, ToDaemon, decode, encode};
-use rdma_heartbeat::logging::say;
+use rdma_heartbeat::logging::{host, say};
+use rdma_heartbeat::offload;
 use rdma_heartbeat::order::{Order, table};
 use rdma_heartbeat::parameters::{Settings, bad_order};
 use rdma_heartbeat::segment::{Entry, SEGMENT_VARIABLE, Segment, path_of};
@@ -73,6 +74,9 @@ pub fn check(settings: &Settings) -> Result<(), String> {
         environment::find_daemon(&settings.daemon)?;
         let addresses = network::addresses(&settings.parameters.interfaces)?;
         network::open(&addresses, settings.parameters.ports)?;
+        if environment::is_launcher() && offload::server_of(&settings.parameters, &host()).is_some() {
+            return Err("psensor_ringwatch_offload names this host, the node of mpirun, which must carry its own part in the ring".into());
+        }
     }
     Ok(())
 }
@@ -146,6 +150,7 @@ fn prepare(
         ring,
         rank_nodes,
         rendezvous,
+        agent: environment::remote_shell(),
         rank_environment: environment::component_path().into_iter().collect(),
         ranks_register: environment::ranks_have_component(),
         parameters: settings.parameters,

@@ -5,6 +5,7 @@
 //! | this one | what the daemon consists of, its loop, and time |
 //! | `inputs` | what arrives: packets of the plugin, datagrams, ends of processes |
 //! | `neighbours` | heartbeats that are flags |
+//! | `served` | what another machine carries for this host |
 //! | `outcome` | what follows: facts, the end of the job, the end of this node |
 //! | `report` | the status report |
 //! | `chronicle` | the history |
@@ -28,6 +29,7 @@ use crate::job::Job;
 use crate::launch::{LAUNCH_VERSION, Startup};
 use crate::lifeline::Lifelines;
 use crate::network::Network;
+use crate::offload::{self, Host, News, ToService};
 use crate::pin::PinError;
 use crate::poller::{Poller, Token};
 use crate::regularity::Regularity;
@@ -43,10 +45,11 @@ use chronicle::Chronicle;
 
 mod chronicle;
 mod inputs;
-mod neighbours;
+pub(crate) mod neighbours;
 mod outcome;
 mod pause;
 mod report;
+mod served;
 
 /// Delay of a turn of the loop from which on more may have happened than the poller had told.
 const LATE: Duration = Duration::from_millis(1);
@@ -78,11 +81,17 @@ pub enum Failure {
 enum Link {
     Meeting(Rendezvous),
     Ring(Box<Member>),
+    /// Another machine knows them for it.
+    Offloaded(Box<Host>),
 }
 
 impl Link {
     fn is_ring(&self) -> bool {
-        matches!(self, Self::Ring(_))
+        match self {
+            Self::Meeting(_) => false,
+            Self::Ring(_) => true,
+            Self::Offloaded(host) => host.is_joined(),
+        }
     }
 }
 
@@ -134,6 +143,7 @@ pub struct Daemon {
     actions: Vec<Action>,
     sightings: Vec<Sighting>,
     steps: Vec<Step>,
+    news: Vec<News>,
 }
 
 /// Waits for the first packet and serves until the job ends on this node.
@@ -167,7 +177,9 @@ impl Daemon {
         let runtime_limit = parameters.stop_timeout.filter(|_| me != 0);
         let runtime = Runtime::new(startup.runtime_pid, runtime_limit, now)
             .map_err(|error| Failure::Runtime(startup.runtime_pid, error))?;
-        let network = if launch.universe > 1 {
+        let host = logging::host();
+        let server = offload::server_of(parameters, &host).filter(|_| me != 0 && launch.universe > 1);
+        let network = if launch.universe > 1 && server.is_none() {
             let socket = socket.ok_or_else(|| Failure::Transport(io::Error::other("there is none")))?;
             let transport = Udp::new(socket).map_err(Failure::Transport)?;
             Some(Network::new(Box::new(transport), launch, me, startup.incarnation))
@@ -179,7 +191,13 @@ impl Daemon {
         let status = Server::new(&launch.nspace, me)
             .map_err(|error| warn!(%error, "ringwatch status will not find this daemon"))
             .ok();
-        let host = logging::host();
+        let job = Job::new(launch, &segment, now);
+        let link = match server {
+            Some(server) => {
+                Link::Offloaded(Box::new(Host::new(&host, server, startup.clone(), job.dead_nodes().collect(), now)))
+            }
+            None => Link::Meeting(Rendezvous::new(me, launch.universe, &launch.rendezvous, now, limit)),
+        };
         Ok(Self {
             suspension: parameters.stop_timeout.map(Suspension::new),
             chronicle: Chronicle::new(&startup, &host, segment.slots()),
@@ -200,8 +218,8 @@ impl Daemon {
             ),
             lifelines,
             runtime,
-            job: Job::new(launch, &segment, now),
-            link: Link::Meeting(Rendezvous::new(me, launch.universe, &launch.rendezvous, now, limit)),
+            job,
+            link,
             segment,
             roster: Vec::new(),
             waiting: Vec::new(),
@@ -216,6 +234,7 @@ impl Daemon {
             actions: Vec::new(),
             sightings: Vec::new(),
             steps: Vec::new(),
+            news: Vec::new(),
             startup,
         })
     }
@@ -242,7 +261,9 @@ impl Daemon {
         }
         let now = clock::now();
         self.chronicle.note(now, Event::Started { pid, incarnation });
-        if let Some(roster) = self.startup.roster.take() {
+        if matches!(self.link, Link::Offloaded(_)) {
+            // The service joins.
+        } else if let Some(roster) = self.startup.roster.take() {
             self.join(roster, now);
         } else if self.network.is_none() {
             self.join(Vec::new(), now);
@@ -317,19 +338,15 @@ impl Daemon {
                 }
             }
             Link::Meeting(_) => {}
+            Link::Offloaded(_) => self.continue_with_service(now),
             Link::Ring(member) => {
                 if now >= member.next_deadline() {
                     member.tick(now, &mut self.actions);
                 }
-                let registers = self.startup.launch.ranks_register;
-                if !self.ready_told && (!registers || self.watch.all_initialised(&self.segment)) {
-                    self.ready_told = true;
-                    self.watch.log_defaults(&self.segment);
-                    member.ready(now, &mut self.actions);
-                }
-                self.perform(now);
             }
         }
+        self.look_for_readiness(now);
+        self.perform(now);
         if self.startup.me != 0 && self.watch.has_registered(&self.segment) {
             // It never came to MPI_Init, where the others of this node wait for it.
             if let Some(rank) = self.job.take_ended() {
@@ -344,6 +361,22 @@ impl Daemon {
         }
         if self.ending.as_mut().is_some_and(|ending| ending.kill_runtime_at.take_if(|at| now >= *at).is_some()) {
             self.fence_runtime(now);
+        }
+    }
+
+    /// Tells node 0, once, when every rank of this node has left `MPI_Init`.
+    fn look_for_readiness(&mut self, now: Time) {
+        let registers = self.startup.launch.ranks_register;
+        let waits = self.link.is_ring() && !self.ready_told;
+        if !waits || (registers && !self.watch.all_initialised(&self.segment)) {
+            return;
+        }
+        self.ready_told = true;
+        self.watch.log_defaults(&self.segment);
+        match &mut self.link {
+            Link::Meeting(_) => {}
+            Link::Ring(member) => member.ready(now, &mut self.actions),
+            Link::Offloaded(host) => host.tell(&ToService::Ready),
         }
     }
 
@@ -391,16 +424,17 @@ impl Daemon {
 
     fn link_deadline(&self) -> Time {
         match &self.link {
-            Link::Meeting(_) if self.ending.is_some() => Time::MAX,
+            Link::Meeting(_) | Link::Offloaded(_) if self.ending.is_some() => Time::MAX,
             Link::Meeting(rendezvous) => rendezvous.deadline(),
             Link::Ring(member) => member.next_deadline(),
+            Link::Offloaded(host) => host.deadline(),
         }
     }
 
     fn is_done(&self, now: Time) -> bool {
         let Some(ending) = &self.ending else { return false };
         let told = match &self.link {
-            Link::Meeting(_) => true,
+            Link::Meeting(_) | Link::Offloaded(_) => true,
             Link::Ring(member) => member.drained(),
         };
         let patience = now < ending.exit_by;
@@ -419,12 +453,14 @@ impl Daemon {
                 member.end(now, reason, &mut self.actions);
                 self.perform(now);
             }
-            Link::Meeting(_) => self.stop(propagation::StopReason::Ended(reason), now),
+            // Only node 0 ends a job, and it carries its own part.
+            Link::Meeting(_) | Link::Offloaded(_) => self.stop(propagation::StopReason::Ended(reason), now),
         }
     }
 }
 
-fn config(startup: &Startup) -> Config {
+/// The settings of this node's member.
+pub(crate) fn config(startup: &Startup) -> Config {
     let parameters = &startup.launch.parameters;
     let config = Config::new(startup.me, startup.launch.universe, parameters.period, parameters.timeout);
     let order = match startup.launch.ring.as_slice() {

@@ -10,7 +10,7 @@ use propagation::{EndReason, NodeId, NodeReason, RankReason, Strategy, Time};
 use serde::{Deserialize, Serialize};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 4;
+pub const LAUNCH_VERSION: u16 = 5;
 
 /// Largest packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;
@@ -52,6 +52,8 @@ pub struct Parameters {
     pub ring_order: String,
     /// How deaths are broadcast.
     pub strategy: Strategy,
+    /// Hosts whose part in the ring another machine carries, each with that machine's name for the remote shell.
+    pub offload: Vec<(String, String)>,
     /// First and last UDP port to try; (0, 0) leaves the choice to the kernel.
     pub ports: (u16, u16),
     /// Least severe level that is logged (error, warn, info, debug, trace).
@@ -81,6 +83,8 @@ pub struct LaunchData {
     pub rank_nodes: Vec<NodeId>,
     /// Where node 0 can be reached, most preferred first.
     pub rendezvous: Vec<SocketAddr>,
+    /// The remote shell with its options, for what the parameter `offload` names.
+    pub agent: String,
     /// Variables for the environment of every rank.
     pub rank_environment: Vec<(String, String)>,
     /// Whether the ranks have the component that registers them in the node segment; if the user excluded it, nothing

@@ -18,6 +18,7 @@
 //! | [`lifeline`] | hearing of a death at its beginning |
 //! | [`control`] | the socket to the plugin |
 //! | [`status`] | what `ringwatch status` shows |
+//! | [`offload`] | a host whose part in the ring another machine carries |
 //! | [`history`] | what `ringwatch events` shows: what happened, on every node |
 //! | [`regularity`] | how regularly heartbeats come and the daemon turns: no I/O |
 //! | [`distribution`] | how often which time was measured: no I/O |
@@ -36,6 +37,7 @@ pub mod launch;
 pub mod lifeline;
 pub mod logging;
 pub mod network;
+pub mod offload;
 pub mod order;
 pub mod parameters;
 pub mod pin;

@@ -21,7 +21,7 @@ pub struct Definition {
 }
 
 /// Every parameter, in the order of [`read`]'s argument.
-pub const DEFINITIONS: [Definition; 14] = [
+pub const DEFINITIONS: [Definition; 15] = [
     Definition {
         name: "enable",
         default: "true",
@@ -66,6 +66,11 @@ pub const DEFINITIONS: [Definition; 14] = [
         name: "strategy",
         default: "circulant",
         help: "How deaths are broadcast: circulant (2 log2 n messages per node, log2 n hops) or tree (three messages per node, and more where nodes die meanwhile)",
+    },
+    Definition {
+        name: "offload",
+        default: "",
+        help: "Hosts whose part in the ring another machine carries: HOST=MACHINE, separated by commas, where MACHINE is the name or address of a DPU or a service node as the remote shell takes it; hosts that are not in the job are ignored",
     },
     Definition {
         name: "port_range",
@@ -127,6 +132,7 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
         transport,
         ring_order,
         strategy,
+        offload,
         ports,
         log_level,
         log,
@@ -165,6 +171,7 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
             transport: carrier(transport)?,
             ring_order: ring_order.trim().to_owned(),
             strategy: Strategy::from_name(strategy).unwrap_or_default(),
+            offload: hosts(offload)?,
             ports: port_range(ports)?,
             log_level: log_level.to_owned(),
             log: log.trim().to_owned(),
@@ -253,6 +260,28 @@ fn carrier(text: &str) -> Result<Carrier, Invalid> {
         "verbs" => Carrier::Verbs,
         _ => Carrier::Auto,
     })
+}
+
+/// Pairs of names that are handed to a remote shell: no character in them means anything to one.
+fn hosts(text: &str) -> Result<Vec<(String, String)>, Invalid> {
+    let invalid = |expected: &str| Invalid { name: "offload", value: text.to_owned(), expected: expected.into() };
+    let is_name = |name: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_:@".contains(c);
+        !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
+    };
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let pair = part.split_once('=').filter(|(host, machine)| is_name(host) && is_name(machine));
+        let (host, machine) = pair.ok_or_else(|| invalid("it must be HOST=MACHINE, separated by commas"))?;
+        if pairs.iter().any(|(known, _)| known == host) {
+            return Err(invalid("a host can be named only once"));
+        }
+        if host == machine {
+            return Err(invalid("a host cannot carry its own part for itself"));
+        }
+        pairs.push((host.to_owned(), machine.to_owned()));
+    }
+    Ok(pairs)
 }
 
 fn port_range(text: &str) -> Result<(u16, u16), Invalid> {
@@ -357,6 +386,11 @@ mod tests {
         assert!(told(&[("transport", "tcp")]).contains("auto, udp, verbs"));
         assert!(told(&[("strategy", "star")]).contains("'star': it must be one of circulant, tree"));
         assert!(told(&[("ring_order", "racks")]).contains("'racks': it must be ids, hosts, or the absolute path"));
+        assert!(told(&[("offload", "n1")]).contains("HOST=MACHINE"));
+        assert!(told(&[("offload", "n1=-oProxyCommand=x")]).contains("HOST=MACHINE"));
+        assert!(told(&[("offload", "n1=$(reboot)")]).contains("HOST=MACHINE"));
+        assert!(told(&[("offload", "n1=d1,n1=d2")]).contains("only once"));
+        assert!(told(&[("offload", "n1=n1")]).contains("itself"));
         assert!(told(&[("stop_timeout", "2h")]).contains("10ms to 60min"));
         assert!(told(&[("stop_timeout", "0")]).contains("a time with its unit"));
     }

@@ -29,6 +29,8 @@ pub enum Token {
     Status,
     /// The socket on which the history is asked for, or a connection to it.
     Feed,
+    /// The other side of an offload.
+    Offload,
 }
 
 impl Token {
@@ -40,6 +42,7 @@ impl Token {
             Self::Status => 3,
             Self::Lifelines => 4,
             Self::Feed => 5,
+            Self::Offload => 6,
             Self::Rank(slot) => 1 << 32 | u64::from(slot),
         }
     }
@@ -52,6 +55,7 @@ impl Token {
             3 => Self::Status,
             4 => Self::Lifelines,
             5 => Self::Feed,
+            6 => Self::Offload,
             code => Self::Rank((code & u64::from(u32::MAX)) as u32),
         }
     }
@@ -178,6 +182,7 @@ mod tests {
             Token::Rank(u32::MAX),
             Token::Status,
             Token::Feed,
+            Token::Offload,
         ] {
             assert_eq!(Token::decode(token.encode()), token);
         }

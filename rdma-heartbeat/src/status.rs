@@ -65,6 +65,10 @@ pub struct Report {
     pub emitter_means: Option<String>,
     /// How this node's go, if not as messages of the transport.
     pub observer_means: Option<String>,
+    /// The machine that carries this node's part in the ring, if it is not the node itself.
+    pub offload: Option<String>,
+    /// How the flag of this node comes there, if not as packets.
+    pub offload_means: Option<String>,
     /// Age of the last heartbeat of the emitter in microseconds.
     pub last_heartbeat_us: Option<u64>,
     /// Whether every rank of the job has left `MPI_Init`; known at node 0 only.

@@ -12,7 +12,7 @@ use system_tests::process::{frames_sent, lives};
 use system_tests::{Job, Lab, Running, in_lab};
 
 /// All parameters, with their defaults as `pmix_info` shows them.
-const DEFAULTS: [(&str, &str); 12] = [
+const DEFAULTS: [(&str, &str); 13] = [
     ("enable", "true"),
     ("period", "100ms"),
     ("timeout", "10"),
@@ -22,6 +22,7 @@ const DEFAULTS: [(&str, &str); 12] = [
     ("transport", "auto"),
     ("ring_order", "ids"),
     ("strategy", "circulant"),
+    ("offload", ""),
     ("port_range", "0"),
     ("log_level", "warn"),
     ("log", "stderr"),
@@ -184,6 +185,7 @@ fn values_out_of_range_stop_the_launch() {
             ("port_range", "80-90", "1024"),
             ("port_range", "5000-4000", "1024"),
             ("log_level", "loud", "error, warn, info, debug, trace"),
+            ("offload", "h3", "HOST=MACHINE"),
         ] {
             let job = Job::new().with_default_times().parameter(name, value);
             is_refused(lab, job, &[&format!("psensor_ringwatch_{name}"), &format!("'{value}'"), range]);

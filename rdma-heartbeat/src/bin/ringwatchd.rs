@@ -7,13 +7,15 @@ use nix::fcntl::{FcntlArg, fcntl};
 use rdma_heartbeat::allocations::Counting;
 use rdma_heartbeat::control::Control;
 use rdma_heartbeat::launch::{CONTROL_FD, SEGMENT_FD, UDP_FD};
-use rdma_heartbeat::{daemon, logging, setup};
+use rdma_heartbeat::{daemon, logging, offload, setup};
 
 const HELP: &str = "\
 ringwatchd watches one node of one MPI job. mpirun starts it on every node of a
 job that asks for fault tolerance; it takes no arguments and is not for use by
 hand. See 'ringwatch status' for what it sees.
 
+  --for HOST  serve that host from this machine; its ringwatchd starts this
+              with a remote shell, see docs/offload.md
   --help     this text
   --version  the version";
 
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     ExitCode::from(match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => serve(),
+        ["--for", host] => serve_host(host),
         ["--help" | "-h"] => {
             println!("{HELP}");
             DONE
@@ -40,7 +43,7 @@ fn main() -> ExitCode {
             DONE
         }
         _ => {
-            eprintln!("ringwatchd: takes no arguments but --help and --version");
+            eprintln!("ringwatchd: takes no arguments but --for HOST, --help and --version");
             MISUSED
         }
     })
@@ -65,6 +68,25 @@ fn serve() -> u8 {
         Err(error) => {
             eprintln!("ringwatchd: {error}.");
             if matches!(error, daemon::Failure::Version | daemon::Failure::Settings(_)) { MISUSED } else { FAILED }
+        }
+    }
+}
+
+/// Carries the part of another host in its job.
+fn serve_host(host: &str) -> u8 {
+    let (Some(input), Some(output)) = (adopt(0), adopt(1)) else {
+        eprintln!("ringwatchd: --for {host} needs its standard input and output.");
+        return MISUSED;
+    };
+    setup::detach(3);
+    setup::give_up_privileges();
+    let ended = offload::service::run(host, input, output);
+    logging::finish();
+    match ended {
+        Ok(()) => DONE,
+        Err(error) => {
+            eprintln!("ringwatchd: {error}.");
+            MISUSED
         }
     }
 }

@@ -165,10 +165,10 @@ impl Daemon {
         if !self.segment.is_empty() {
             self.chronicle.look(now, &self.segment);
         }
-        if let (Some(reporter), Some(network)) = (&mut self.chronicle.reporter, &mut self.network) {
-            if self.link.is_ring() {
-                reporter.tick(now, |message| network.send(0, &message));
-            }
+        if let Some(reporter) = self.chronicle.reporter.as_mut().filter(|_| self.link.is_ring()) {
+            let mut messages = Vec::new();
+            reporter.tick(now, |message| messages.push(message));
+            messages.iter().for_each(|message| self.send(0, message));
         }
         self.chronicle.serve(now);
     }

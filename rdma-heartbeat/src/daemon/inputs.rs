@@ -12,6 +12,7 @@ use crate::control::Received;
 use crate::history::Event;
 use crate::launch::ToDaemon;
 use crate::network::Network;
+use crate::offload::ToService;
 use crate::poller::Token;
 use crate::rendezvous::{Step, roster_messages};
 use crate::runtime::Loss;
@@ -56,6 +57,7 @@ impl Daemon {
             }
             Token::Status => self.take_questions(now),
             Token::Feed => self.take_callers(now),
+            Token::Offload => self.take_service(now),
         }
     }
 
@@ -119,7 +121,7 @@ impl Daemon {
                 member.declare(now, node, NodeReason::ConnectionLost, &mut self.actions);
                 self.perform(now);
             }
-            Link::Meeting(_) => {
+            Link::Meeting(_) | Link::Offloaded(_) => {
                 let sentence =
                     format!("node {node} was lost before the nodes of the job had found each other; the job is ended");
                 self.end_job(EndReason::InitFailure, sentence, now);
@@ -150,7 +152,8 @@ impl Daemon {
         self.chronicle.note(now, Event::Observed { rank, reason: rank_reason(reason) });
         self.fence(rank, now);
         match &mut self.link {
-            Link::Meeting(_) => self.waiting.push((rank, reason)),
+            Link::Offloaded(host) if host.is_joined() => host.announce(rank, reason),
+            Link::Meeting(_) | Link::Offloaded(_) => self.waiting.push((rank, reason)),
             Link::Ring(member) => {
                 member.announce_rank(now, rank, reason, &mut self.actions);
                 self.perform(now);
@@ -219,6 +222,7 @@ impl Daemon {
 
     fn take_message(&mut self, now: Time, from: NodeId, address: SocketAddr, message: Message) {
         match &mut self.link {
+            Link::Offloaded(_) => {}
             Link::Meeting(_) if self.ending.is_some() => {}
             Link::Meeting(rendezvous) => {
                 rendezvous.handle(from, address, &message, &mut self.steps);
@@ -239,7 +243,7 @@ impl Daemon {
                     Message::Heartbeat { count } => self.regularity.heard(from, count),
                     _ => {}
                 }
-                self.mind_flags(now, from, address, &message);
+                self.mind_flags(now, (from, address), &message);
                 if let Link::Ring(member) = &mut self.link {
                     member.handle(now, from, message, &mut self.actions);
                     self.regularity.look(member.emitter(), member.last_heartbeat());
@@ -306,7 +310,8 @@ impl Daemon {
         // From here on the ranks die with their node, not each for itself.
         self.resigned = true;
         match &mut self.link {
-            Link::Meeting(_) => self.leave(now),
+            Link::Offloaded(host) if host.is_joined() => host.tell(&ToService::Resign),
+            Link::Meeting(_) | Link::Offloaded(_) => self.leave(now),
             Link::Ring(member) => {
                 member.resign(now, &mut self.actions);
                 self.perform(now);

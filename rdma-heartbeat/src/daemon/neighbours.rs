@@ -2,15 +2,16 @@
 
 use std::net::SocketAddr;
 
-use propagation::{Message, NodeId, Time};
+use propagation::{Action, Member, Message, NodeId, Time};
 use tracing::warn;
 
 use super::{Daemon, Link};
 use crate::launch::{Carrier, LaunchData};
+use crate::network::Network;
 use crate::transport::{Flags, Thread, Verbs, Workshop};
 
 /// The flags of node `me`, by what the job's parameters allow and the node has.
-pub(super) fn flags(launch: &LaunchData, me: NodeId, incarnation: u32) -> Flags {
+pub(crate) fn flags(launch: &LaunchData, me: NodeId, incarnation: u32) -> Flags {
     let parameters = &launch.parameters;
     let may = launch.universe > 1 && parameters.transport != Carrier::Udp;
     let verbs = if may { Verbs::new(parameters.period) } else { None };
@@ -21,39 +22,59 @@ pub(super) fn flags(launch: &LaunchData, me: NodeId, incarnation: u32) -> Flags 
     Flags::new(thread, parameters.transport == Carrier::Verbs, launch.key, me, incarnation, parameters.timeout)
 }
 
-impl Daemon {
-    /// Tells the member if its emitter has raised a flag. Before the member's timers: a flag may spare its owner a
-    /// suspicion.
-    pub(super) fn look_at_flag(&mut self, now: Time) {
-        let Link::Ring(member) = &mut self.link else { return };
-        self.flags.settle(member.emitter(), member.observer());
-        while let (Some((to, word)), Some(network)) = (self.flags.tend(now), &mut self.network) {
-            network.send(to, &Message::Transport { word });
+/// Tells the member if its emitter has raised a flag. Before the member's timers: a flag may spare its owner a
+/// suspicion.
+pub(crate) fn look(
+    member: &mut Member,
+    flags: &mut Flags,
+    network: &mut Network,
+    now: Time,
+    actions: &mut Vec<Action>,
+) {
+    flags.settle(member.emitter(), member.observer());
+    while let Some((to, word)) = flags.tend(now) {
+        network.send(to, &Message::Transport { word });
+    }
+    if let Some(emitter) = flags.look() {
+        member.saw(now, emitter, actions);
+    }
+}
+
+/// Takes from a neighbour's message what concerns flags.
+pub(crate) fn mind(
+    member: &Member,
+    flags: &mut Flags,
+    network: &mut Network,
+    now: Time,
+    (from, address): (NodeId, SocketAddr),
+    message: &Message,
+) {
+    flags.settle(member.emitter(), member.observer());
+    let answer = match message {
+        Message::Heartbeat { .. } => flags.heard(now, from, address),
+        Message::Transport { word } => flags.take(now, from, address, word),
+        Message::NewObserver => {
+            flags.asked(from);
+            None
         }
-        if let Some(emitter) = self.flags.look() {
-            member.saw(now, emitter, &mut self.actions);
+        _ => None,
+    };
+    if let Some(word) = answer {
+        network.send(from, &Message::Transport { word });
+    }
+}
+
+impl Daemon {
+    pub(super) fn look_at_flag(&mut self, now: Time) {
+        if let (Link::Ring(member), Some(network)) = (&mut self.link, &mut self.network) {
+            look(member, &mut self.flags, network, now, &mut self.actions);
             self.perform(now);
         }
     }
 
-    /// Takes from a neighbour's message what concerns flags.
-    pub(super) fn mind_flags(&mut self, now: Time, from: NodeId, address: SocketAddr, message: &Message) {
-        let Link::Ring(member) = &self.link else { return };
-        if self.ending.is_some() {
-            return;
-        }
-        self.flags.settle(member.emitter(), member.observer());
-        let answer = match message {
-            Message::Heartbeat { .. } => self.flags.heard(now, from, address),
-            Message::Transport { word } => self.flags.take(now, from, address, word),
-            Message::NewObserver => {
-                self.flags.asked(from);
-                None
-            }
-            _ => None,
-        };
-        if let (Some(word), Some(network)) = (answer, &mut self.network) {
-            network.send(from, &Message::Transport { word });
+    pub(super) fn mind_flags(&mut self, now: Time, sender: (NodeId, SocketAddr), message: &Message) {
+        if let (Link::Ring(member), Some(network), None) = (&self.link, &mut self.network, &self.ending) {
+            mind(member, &mut self.flags, network, now, sender, message);
         }
     }
 }

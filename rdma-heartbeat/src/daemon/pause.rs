@@ -19,8 +19,8 @@ impl Daemon {
         if self.startup.me == 0 {
             suspension.report(0, now, ranks);
             self.excuse_if_suspended(now);
-        } else if let Some(network) = &mut self.network {
-            network.send(0, &Message::AllStopped { ranks });
+        } else {
+            self.send(0, &Message::AllStopped { ranks });
         }
     }
 

@@ -6,6 +6,7 @@ use super::outcome::{node_reason, rank_reason};
 use super::{Daemon, Link};
 use crate::job::Grave;
 use crate::network::{Counters, REJECTED_KINDS};
+use crate::offload::View;
 use crate::segment::Entry;
 use crate::status::{Dead, LocalRank, MOST_DEAD, Report};
 
@@ -26,17 +27,22 @@ impl Daemon {
 
     fn report(&self, now: Time) -> Report {
         let launch = &self.startup.launch;
-        let member = match &self.link {
-            Link::Ring(member) => Some(member),
-            Link::Meeting(_) => None,
+        let view = match &self.link {
+            Link::Ring(member) => {
+                let age = member.last_heartbeat().map(|at| micros(now.saturating_sub(at)));
+                View { emitter: member.emitter(), observer: member.observer(), last_heartbeat_us: age }
+            }
+            Link::Offloaded(host) => host.view(),
+            Link::Meeting(_) => View::default(),
         };
-        let stage = match (&self.ending, member) {
+        let stage = match (&self.ending, self.link.is_ring()) {
             (Some(_), _) => "ending",
-            (None, Some(_)) => "watching",
-            (None, None) => "meeting",
+            (None, true) => "watching",
+            (None, false) => "meeting",
         };
+        let host = if let Link::Offloaded(host) = &self.link { Some(host) } else { None };
         let counters = self.network.as_ref().map_or_else(Counters::default, |network| *network.counters());
-        let flags = self.flags.counters();
+        let flags = host.map_or_else(|| self.flags.counters(), |host| host.counters());
         let named = |name: &str, value| (name.to_owned(), value);
         Report {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -48,7 +54,11 @@ impl Daemon {
             pid: std::process::id(),
             runtime_pid: self.runtime.pid(),
             stage: stage.into(),
-            transport: self.network.as_ref().map_or("none", |network| network.name()).into(),
+            transport: match (&self.network, host) {
+                (Some(network), _) => network.name().into(),
+                (None, Some(_)) => "offload".into(),
+                (None, None) => "none".into(),
+            },
             ring_order: launch.parameters.ring_order.clone(),
             ring: launch.ring.clone(),
             strategy: launch.parameters.strategy.name().into(),
@@ -56,11 +66,11 @@ impl Daemon {
             timeout_us: micros(launch.parameters.timeout),
             emitter_means: self.flags.incoming().map(Into::into),
             observer_means: self.flags.outgoing().map(Into::into),
-            emitter: member.and_then(|member| member.emitter()),
-            observer: member.and_then(|member| member.observer()),
-            last_heartbeat_us: member
-                .and_then(|member| member.last_heartbeat())
-                .map(|at| micros(now.saturating_sub(at))),
+            emitter: view.emitter,
+            observer: view.observer,
+            offload: host.map(|host| host.server().into()),
+            offload_means: host.and_then(|host| host.means()).map(Into::into),
+            last_heartbeat_us: view.last_heartbeat_us,
             all_ready: self.segment.flags() & crate::segment::FLAG_ALL_READY != 0,
             dead: self.job.graves().iter().take(MOST_DEAD).map(|grave| self.describe(grave, now)).collect(),
             dead_total: self.job.graves().len(),

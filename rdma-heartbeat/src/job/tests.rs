@@ -15,6 +15,7 @@ fn launch(fence: bool) -> LaunchData {
         // Node 3 has no rank.
         rank_nodes: vec![0, 1, 1, 2],
         rendezvous: vec![],
+        agent: String::new(),
         rank_environment: Vec::new(),
         ranks_register: true,
         parameters: Parameters {
@@ -26,6 +27,7 @@ fn launch(fence: bool) -> LaunchData {
             transport: crate::launch::Carrier::Auto,
             ring_order: "ids".into(),
             strategy: propagation::Strategy::Circulant,
+            offload: Vec::new(),
             ports: (0, 0),
             log_level: "info".into(),
             log: "stderr".into(),

@@ -78,6 +78,7 @@ pub fn launch(ranks_per_node: &[u32]) -> LaunchData {
         ring: vec![],
         rank_nodes,
         rendezvous: Vec::new(),
+        agent: "ssh".into(),
         rank_environment: Vec::new(),
         ranks_register: true,
         parameters: Parameters {
@@ -89,6 +90,7 @@ pub fn launch(ranks_per_node: &[u32]) -> LaunchData {
             transport: Carrier::Auto,
             ring_order: "ids".into(),
             strategy: propagation::Strategy::Circulant,
+            offload: Vec::new(),
             ports: (0, 0),
             log_level: "debug".into(),
             log: "stderr".into(),

@@ -65,6 +65,10 @@ fn write_report(text: &mut String, report: &Report) -> fmt::Result {
     writeln!(text, "  ringwatchd {version} pid {pid}{restarts}, runtime daemon pid {runtime_pid}")?;
     let (period, timeout) = (span(report.period_us), span(report.timeout_us));
     writeln!(text, "  transport {transport}, period {period}, timeout {timeout}")?;
+    if let Some(machine) = &report.offload {
+        let means = report.offload_means.as_deref().unwrap_or("packets");
+        writeln!(text, "  is served by {machine}, where it raises its flag by {means}")?;
+    }
     let by = |means: &Option<String>| format!("by {}", means.as_deref().unwrap_or(transport));
     let (comes, goes) = (by(&report.emitter_means), by(&report.observer_means));
     match (report.emitter, report.last_heartbeat_us) {

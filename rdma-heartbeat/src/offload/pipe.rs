@@ -1,0 +1,157 @@
+//! Packets over a stream: the standard input and output of a remote shell. Each is its length in four bytes, and then
+//! a value in postcard encoding. Never blocks.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::control::Received;
+use crate::launch::{MAX_PACKET, decode, encode};
+
+/// Most bytes taken from the stream at once.
+const CHUNK: usize = 64 << 10;
+
+/// Both directions of a stream.
+pub struct Pipe {
+    input: std::fs::File,
+    output: std::fs::File,
+    inbox: Vec<u8>,
+    outbox: Vec<u8>,
+    is_closed: bool,
+}
+
+impl Pipe {
+    /// Takes over both ends.
+    ///
+    /// # Errors
+    /// If they are no descriptors that can be waited for.
+    pub fn new(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
+        for end in [&input, &output] {
+            let flags = OFlag::from_bits_retain(fcntl(end, FcntlArg::F_GETFL)?);
+            fcntl(end, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+        }
+        let (inbox, outbox) = (Vec::new(), Vec::new());
+        Ok(Self { input: input.into(), output: output.into(), inbox, outbox, is_closed: false })
+    }
+
+    /// What becomes readable when there is something to receive.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.input.as_fd()
+    }
+
+    /// Takes the next packet. [`Received::Unknown`] means that the stream is of no use any more.
+    pub fn receive<T: DeserializeOwned>(&mut self) -> Received<T> {
+        loop {
+            if let Some((length, rest)) = self.inbox.split_first_chunk() {
+                let length = u32::from_le_bytes(*length) as usize;
+                if length > MAX_PACKET {
+                    return Received::Unknown;
+                }
+                if let Some(bytes) = rest.get(..length) {
+                    let packet = decode(bytes).map_or(Received::Unknown, Received::Packet);
+                    self.inbox.drain(..4 + length);
+                    return packet;
+                }
+            }
+            if self.is_closed {
+                return Received::Closed;
+            }
+            let filled = self.inbox.len();
+            self.inbox.resize(filled + CHUNK, 0);
+            let read = self.input.read(&mut self.inbox[filled..]);
+            self.inbox.truncate(filled + read.as_ref().map_or(0, |length| *length));
+            match read {
+                Ok(0) => self.is_closed = true,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Received::Nothing,
+                Err(_) => self.is_closed = true,
+            }
+        }
+    }
+
+    /// Sends a packet now, or with a later [`Pipe::flush`] if the other end is slow; drops it if that does not read.
+    pub fn send<T: Serialize>(&mut self, packet: &T) {
+        let Ok(bytes) = encode(packet) else { return };
+        let Ok(length) = u32::try_from(bytes.len()) else { return };
+        if self.outbox.len() + bytes.len() <= MAX_PACKET {
+            self.outbox.extend_from_slice(&length.to_le_bytes());
+            self.outbox.extend_from_slice(&bytes);
+            self.flush();
+        }
+    }
+
+    /// Sends what waits, as far as there is room.
+    pub fn flush(&mut self) {
+        while !self.outbox.is_empty() {
+            match self.output.write(&self.outbox) {
+                Ok(length) => drop(self.outbox.drain(..length)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // The end will be seen at the input.
+                Err(_) => return self.outbox.clear(),
+            }
+        }
+    }
+
+    /// Whether packets wait for a later [`Pipe::flush`].
+    #[must_use]
+    pub fn has_backlog(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::unistd::pipe;
+
+    /// Two ends that speak with each other.
+    fn pair() -> (Pipe, Pipe) {
+        let ((a_in, b_out), (b_in, a_out)) = (pipe().unwrap(), pipe().unwrap());
+        (Pipe::new(a_in, a_out).unwrap(), Pipe::new(b_in, b_out).unwrap())
+    }
+
+    #[test]
+    fn packets_arrive_in_order_and_the_end_is_seen_after_the_last() {
+        let (mut a, mut b) = pair();
+        assert!(matches!(b.receive::<u32>(), Received::Nothing));
+        let mut sent = 0_u32;
+        while !a.has_backlog() {
+            a.send(&sent);
+            sent += 1;
+        }
+        for expected in 0..sent {
+            assert!(matches!(b.receive::<u32>(), Received::Packet(n) if n == expected), "{expected}");
+            a.flush();
+        }
+        a.send(&vec![7_u8; 100_000]);
+        let mut whole = None;
+        crate::testing::wait_until(|| {
+            a.flush();
+            if let Received::Packet(packet) = b.receive::<Vec<u8>>() {
+                whole = Some(packet);
+            }
+            whole.is_some()
+        });
+        assert_eq!(whole, Some(vec![7; 100_000]));
+        drop(a);
+        assert!(matches!(b.receive::<u32>(), Received::Closed));
+        b.send(&1_u32);
+        assert!(!b.has_backlog());
+    }
+
+    #[test]
+    fn what_is_no_packet_is_not_waited_for() {
+        for bytes in [&[0xff, 0xff, 0xff, 0xff][..], b"bash: ringwatchd: not found\n", &[1, 0, 0, 0, 0xff]] {
+            let (input, output) = pipe().unwrap();
+            nix::unistd::write(&output, bytes).unwrap();
+            let mut pipe = Pipe::new(input, output).unwrap();
+            assert!(matches!(pipe.receive::<super::super::FromService>(), Received::Unknown), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! The side of the machine that serves a host: `ringwatchd --for HOST`. It is the host's node in the ring.
+//!
+//! It ends with its input: without an end of the job that is to be passed on it says nothing then, because the daemon of
+//! the host may only have been restarted and starts another service. If the host falls silent instead, this node has
+//! itself declared dead when the host's last flag is one timeout old.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use propagation::{Action, Config, Member, Message, NodeId, StopReason, Time};
+use tracing::{error, info, warn};
+
+use super::pipe::Pipe;
+use super::{Assignment, FromService, ToService, View, workshop};
+use crate::control::Received;
+use crate::daemon::{self, neighbours};
+use crate::history::micros;
+use crate::launch::{Carrier, LAUNCH_VERSION};
+use crate::network::Network;
+use crate::poller::{Poller, Token};
+use crate::rendezvous::{self, Rendezvous, Step};
+use crate::transport::{Flags, Udp};
+use crate::{clock, logging, setup};
+
+/// How often in a timeout the host hears that the service lives.
+const BEATS: u32 = 4;
+/// Most datagrams in one turn of the loop.
+const DATAGRAMS_PER_TURN: usize = 64;
+/// How much longer than the others a service stays for a host that does not hang up: it may have records to send.
+const LINGER: Duration = Duration::from_secs(2);
+/// How long an earlier service may take to give its port back, and how often to look.
+const PORT_LIMIT: Duration = Duration::from_secs(1);
+const PORT_LOOK: Duration = Duration::from_millis(2);
+
+/// Why a service could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// What arrives is not what `ringwatchd` of a host says.
+    #[error(
+        "ringwatchd --for {0} is started by ringwatchd of that host, of the same version, and hears it on its standard input"
+    )]
+    Stranger(String),
+    /// The one who calls is another host.
+    #[error("ringwatchd --for {expected} was called by host {caller}")]
+    Caller {
+        /// The host that is served.
+        expected: String,
+        /// The host that called.
+        caller: String,
+    },
+    /// The job's settings cannot work.
+    #[error("{0}")]
+    Settings(#[from] propagation::ConfigError),
+    /// There is no usable network socket.
+    #[error("no UDP socket can be opened for the host: {0}")]
+    Socket(io::Error),
+    /// The operating system refused something that has to work.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// Serves a host until its part in the job is over.
+///
+/// # Errors
+/// If it cannot start.
+pub fn run(host: &str, input: OwnedFd, output: OwnedFd) -> Result<(), Failure> {
+    let mut pipe = Pipe::new(input, output)?;
+    let assignment: Assignment = loop {
+        match pipe.receive() {
+            Received::Packet(assignment) => break assignment,
+            Received::Nothing => {
+                let _ = poll(&mut [PollFd::new(pipe.descriptor(), PollFlags::POLLIN)], PollTimeout::NONE);
+            }
+            Received::Closed | Received::Unknown => return Err(Failure::Stranger(host.to_owned())),
+        }
+    };
+    if assignment.startup.launch.version != LAUNCH_VERSION {
+        return Err(Failure::Stranger(host.to_owned()));
+    }
+    if assignment.host != host {
+        return Err(Failure::Caller { expected: host.to_owned(), caller: assignment.host });
+    }
+    logging::start(&assignment.startup.launch, assignment.startup.me);
+    setup::prepare();
+    Service::new(assignment, pipe)?.serve()
+}
+
+enum Link {
+    Meeting(Rendezvous),
+    Ring(Box<Member>),
+}
+
+struct Service {
+    assignment: Assignment,
+    config: Config,
+    pipe: Pipe,
+    is_closed: bool,
+    network: Network,
+    /// As in the daemon: up to when heartbeats were taken that wake nobody up, and whether some were left.
+    heartbeats_until: Time,
+    heartbeats_left: bool,
+    /// Between this node and its neighbours.
+    flags: Flags,
+    /// From the host.
+    host_flags: Flags,
+    host_address: SocketAddr,
+    /// When the host was last known to live.
+    host_seen: Time,
+    is_silent: bool,
+    next_beat: Time,
+    link: Link,
+    exit_by: Time,
+    poller: Poller,
+    actions: Vec<Action>,
+    steps: Vec<Step>,
+}
+
+impl Service {
+    fn new(mut assignment: Assignment, mut pipe: Pipe) -> Result<Self, Failure> {
+        let (startup, now) = (&mut assignment.startup, clock::now());
+        let roster = startup.roster.take();
+        let (launch, me, incarnation) = (&startup.launch, startup.me, startup.incarnation);
+        let parameters = &launch.parameters;
+        let config = daemon::config(startup);
+        config.validate()?;
+        let socket = bind(assignment.port, parameters.ports).map_err(Failure::Socket)?;
+        pipe.send(&FromService::Bound(socket.local_addr()?.port()));
+        let transport = Udp::new(socket.into()).map_err(Failure::Socket)?;
+        let network = Network::new(Box::new(transport), launch, me, incarnation);
+        let insists = parameters.transport == Carrier::Verbs;
+        let own = workshop(parameters, assignment.address);
+        let mut host_flags = Flags::new(own, insists, launch.key, me, incarnation, parameters.timeout);
+        host_flags.settle(Some(me), None);
+        let limit = rendezvous::limit(parameters.timeout);
+        let host_address = SocketAddr::new(assignment.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), 0);
+        let mut service = Self {
+            config,
+            pipe,
+            is_closed: false,
+            network,
+            heartbeats_until: now,
+            heartbeats_left: false,
+            flags: neighbours::flags(launch, me, incarnation),
+            host_flags,
+            host_address,
+            host_seen: now,
+            is_silent: false,
+            next_beat: now,
+            link: Link::Meeting(Rendezvous::new(me, launch.universe, &launch.rendezvous, now, limit)),
+            exit_by: Time::MAX,
+            poller: Poller::new()?,
+            actions: Vec::new(),
+            steps: Vec::new(),
+            assignment,
+        };
+        if let Some(roster) = roster {
+            service.join(roster, now);
+        }
+        Ok(service)
+    }
+
+    fn serve(mut self) -> Result<(), Failure> {
+        let (host, node) = (self.assignment.host.as_str(), self.assignment.startup.me);
+        let (incarnation, pid) = (self.assignment.startup.incarnation, std::process::id());
+        info!(host, node, incarnation, pid, "serves");
+        self.poller.add(self.pipe.descriptor(), Token::Offload)?;
+        for descriptor in self.network.descriptors() {
+            self.poller.add(descriptor, Token::Network)?;
+        }
+        let (mut ready, mut planned) = (Vec::new(), Time::MAX);
+        loop {
+            let now = clock::now();
+            if now > planned.saturating_add(self.config.timeout / 2) {
+                warn!("was kept from running, and gives the host another timeout");
+                self.host_seen = now;
+            }
+            self.take_heartbeats(now);
+            for token in &ready {
+                match token {
+                    Token::Offload => self.take_packets(now),
+                    _ => self.take_datagrams(now),
+                }
+            }
+            self.elapse(now);
+            if self.is_done(now) {
+                info!(host = self.assignment.host.as_str(), "ended");
+                return Ok(());
+            }
+            planned = self.deadline(now);
+            self.poller.wait(planned, &mut ready)?;
+        }
+    }
+
+    fn join(&mut self, roster: Vec<SocketAddr>, now: Time) {
+        self.network.set_roster(&roster);
+        let dead = self.assignment.dead.iter().copied();
+        self.link = Link::Ring(Box::new(Member::new(self.config.clone(), dead, now)));
+        self.pipe.send(&FromService::Roster(roster));
+    }
+
+    fn take_packets(&mut self, now: Time) {
+        loop {
+            match self.pipe.receive() {
+                Received::Packet(packet) => {
+                    self.host_seen = now;
+                    self.obey(packet, now);
+                }
+                Received::Nothing => return,
+                Received::Closed | Received::Unknown => {
+                    if !std::mem::replace(&mut self.is_closed, true) {
+                        info!(host = self.assignment.host.as_str(), "the host has hung up");
+                        self.poller.remove(self.pipe.descriptor());
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, packet: ToService, now: Time) {
+        let me = self.config.me;
+        match packet {
+            ToService::Beat => {
+                if let Some(word) = self.host_flags.heard(now, me, self.host_address) {
+                    self.pipe.send(&FromService::Word(word));
+                }
+            }
+            ToService::Word(word) => {
+                if let Some(answer) = self.host_flags.take(now, me, self.host_address, &word) {
+                    self.pipe.send(&FromService::Word(answer));
+                }
+            }
+            ToService::RankDead { rank, reason } => {
+                self.with_member(now, |member, out| member.announce_rank(now, rank, reason, out));
+            }
+            ToService::Ready => self.with_member(now, |member, out| member.ready(now, out)),
+            ToService::Resign => self.with_member(now, |member, out| member.resign(now, out)),
+            ToService::Send { to, message } => self.network.send(to, &message),
+        }
+    }
+
+    /// Has the member do something, if there is one, and carries out what follows.
+    fn with_member(&mut self, now: Time, act: impl FnOnce(&mut Member, &mut Vec<Action>)) {
+        if let Link::Ring(member) = &mut self.link {
+            act(member, &mut self.actions);
+            self.perform(now);
+        }
+    }
+
+    fn take_datagrams(&mut self, now: Time) {
+        for _ in 0..DATAGRAMS_PER_TURN {
+            let Some(datagram) = self.network.receive() else { return };
+            if let Some((from, address, message)) = datagram {
+                self.take_message(now, from, address, message);
+            }
+        }
+    }
+
+    /// Each at the time at which it came, before everything else of a turn.
+    fn take_heartbeats(&mut self, now: Time) {
+        self.heartbeats_left = true;
+        for _ in 0..DATAGRAMS_PER_TURN {
+            let Some((datagram, age)) = self.network.receive_heartbeat() else {
+                self.heartbeats_left = false;
+                self.heartbeats_until = now;
+                return;
+            };
+            self.heartbeats_until = now.saturating_sub(age).max(self.heartbeats_until);
+            if let Some((from, address, message)) = datagram {
+                self.take_message(self.heartbeats_until, from, address, message);
+            }
+        }
+    }
+
+    fn take_message(&mut self, now: Time, from: NodeId, address: SocketAddr, message: Message) {
+        match &mut self.link {
+            Link::Meeting(rendezvous) => {
+                rendezvous.handle(from, address, &message, &mut self.steps);
+                self.follow_steps(now);
+            }
+            Link::Ring(_) if is_for_the_host(&message) => self.pipe.send(&FromService::Arrived { from, message }),
+            Link::Ring(member) => {
+                neighbours::mind(member, &mut self.flags, &mut self.network, now, (from, address), &message);
+                member.handle(now, from, message, &mut self.actions);
+                self.perform(now);
+            }
+        }
+    }
+
+    fn follow_steps(&mut self, now: Time) {
+        for step in std::mem::take(&mut self.steps) {
+            match step {
+                Step::Send(to, address, message) => self.network.send_to(to, address, &message),
+                Step::Complete(roster) => self.join(roster, now),
+                Step::Missing(_) | Step::NoAnswer => {
+                    self.pipe.send(&FromService::NoAnswer);
+                    self.exit_by = now;
+                }
+            }
+        }
+    }
+
+    fn elapse(&mut self, now: Time) {
+        self.look_at_host(now);
+        match &mut self.link {
+            Link::Meeting(rendezvous) => {
+                if now >= rendezvous.deadline() {
+                    rendezvous.tick(now, &mut self.steps);
+                    self.follow_steps(now);
+                }
+            }
+            Link::Ring(member) => {
+                neighbours::look(member, &mut self.flags, &mut self.network, now, &mut self.actions);
+                member.tick(now, &mut self.actions);
+                self.perform(now);
+            }
+        }
+        if now >= self.next_beat {
+            self.next_beat = now + self.config.timeout / BEATS;
+            let view = self.view(now);
+            self.pipe.send(&FromService::Beat(view));
+        }
+        self.pipe.flush();
+    }
+
+    /// The host's flag, and what follows if it has not been raised for too long.
+    fn look_at_host(&mut self, now: Time) {
+        while let Some((_, word)) = self.host_flags.tend(now) {
+            self.pipe.send(&FromService::Word(word));
+        }
+        if self.host_flags.look().is_some() {
+            self.host_seen = now;
+        }
+        if now < self.host_seen + self.config.timeout || self.is_silent || self.is_closed {
+            return;
+        }
+        self.take_packets(now);
+        if now >= self.host_seen + self.config.timeout && !self.is_closed {
+            self.is_silent = true;
+            let host = self.assignment.host.as_str();
+            error!(host, silence = ?self.config.timeout, "the host is silent: this node has itself declared dead");
+            self.with_member(now, |member, out| member.resign(now, out));
+        }
+    }
+
+    fn perform(&mut self, now: Time) {
+        while !self.actions.is_empty() {
+            for action in std::mem::take(&mut self.actions) {
+                match action {
+                    Action::Send { to, message: Message::Heartbeat { .. } } if self.flags.raise(to) => {}
+                    Action::Send { to, message } => self.network.send(to, &message),
+                    action => {
+                        if let Action::Stop(reason) = action {
+                            self.stop(reason, now);
+                        }
+                        self.pipe.send(&FromService::Act(action));
+                    }
+                }
+            }
+        }
+    }
+
+    fn stop(&mut self, reason: StopReason, now: Time) {
+        info!(%reason, "this node takes no further part");
+        self.exit_by = self.exit_by.min(now + self.config.timeout * 2 + LINGER);
+    }
+
+    fn is_done(&self, now: Time) -> bool {
+        let drained = match &self.link {
+            Link::Meeting(_) => true,
+            Link::Ring(member) => member.drained() || !member.is_stopped(),
+        };
+        now >= self.exit_by || (self.is_closed && drained)
+    }
+
+    fn deadline(&self, now: Time) -> Time {
+        let link = match &self.link {
+            Link::Meeting(rendezvous) => rendezvous.deadline(),
+            Link::Ring(member) => member.next_deadline(),
+        };
+        let silence = if self.is_silent { Time::MAX } else { self.host_seen + self.config.timeout };
+        let backlog =
+            if self.pipe.has_backlog() || self.heartbeats_left { now + Duration::from_millis(1) } else { Time::MAX };
+        [link, silence, backlog, self.next_beat, self.exit_by]
+            .into_iter()
+            .fold(now + self.config.period * 5 / 4, Time::min)
+            .max(now + Duration::from_micros(50))
+    }
+
+    fn view(&self, now: Time) -> View {
+        let Link::Ring(member) = &self.link else { return View::default() };
+        let age = member.last_heartbeat().map(|at| micros(now.saturating_sub(at)));
+        View { emitter: member.emitter(), observer: member.observer(), last_heartbeat_us: age }
+    }
+}
+
+/// What the protocol only carries.
+fn is_for_the_host(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::Records { .. } | Message::RecordsHeard { .. } | Message::AllStopped { .. } | Message::JobSuspended
+    )
+}
+
+/// A UDP socket: under the port by which the others know this node, if they do; an earlier service may still have it.
+fn bind(known: u16, range: (u16, u16)) -> io::Result<UdpSocket> {
+    let limit = clock::now() + PORT_LIMIT;
+    loop {
+        let (first, last) = if known == 0 { range } else { (known, known) };
+        let attempt = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port));
+        let free = (first..last).find_map(|port| attempt(port).ok());
+        match free.map_or_else(|| attempt(last), Ok) {
+            Err(error) if known != 0 && error.kind() == io::ErrorKind::AddrInUse && clock::now() < limit => {
+                std::thread::sleep(PORT_LOOK);
+            }
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_about_to_be_given_back_is_waited_for() {
+        let earlier = bind(0, (0, 0)).unwrap();
+        let port = earlier.local_addr().unwrap().port();
+        let later = std::thread::spawn(move || bind(port, (0, 0)).unwrap());
+        std::thread::sleep(PORT_LOOK);
+        drop(earlier);
+        assert_eq!(later.join().unwrap().local_addr().unwrap().port(), port);
+    }
+}
