@@ -23,7 +23,7 @@ done
 shared=$(mktemp -d /tmp/guests.XXXXXX)
 machines=() printers=()
 switch_off() {
-    ((${#machines[@]} == 0)) || kill -KILL "${machines[@]}" 2>/dev/null || true
+    ((${#machines[@]} == 0)) || kill -TERM "${machines[@]}" 2>/dev/null || true
     rm -rf "$shared"
 }
 trap switch_off EXIT
@@ -52,13 +52,27 @@ options() {
         -device "virtio-net-pci,netdev=link,mac=52:54:00:00:00:0$1,romfile="
 }
 
+# Runs guest N, and again if it left the file restart.N when it went down.
+machine() {
+    local number=$1 running=
+    shift
+    trap 'kill -KILL $running 2>/dev/null; exit 143' TERM
+    while :; do
+        rm -f "$shared/restart.$number"
+        qemu-system-x86_64 "$@" </dev/null &
+        running=$!
+        wait "$running" || true
+        [[ -e $shared/restart.$number ]] || return 0
+    done
+}
+
 for ((guest = 1; guest <= guests; guest++)); do
     mapfile -t arguments < <(options "$guest")
     prefix=
     ((guests == 1)) || prefix="[guest $guest] "
     exec {output}> >(exec sed -u "/reboot: Power down/d; s/\r*\$//; s/^/$prefix/")
     printers+=($!)
-    qemu-system-x86_64 "${arguments[@]}" </dev/null >&"$output" 2>&1 &
+    machine "$guest" "${arguments[@]}" >&"$output" 2>&1 &
     machines+=($!)
     exec {output}>&-
 done
@@ -70,7 +84,7 @@ done
 status=0
 if jobs -r | grep -q .; then
     echo "rw-guests: not finished within $limit s; the machines are switched off" >&2
-    kill -KILL "${machines[@]}" 2>/dev/null || true
+    kill -TERM "${machines[@]}" 2>/dev/null || true
     wait "${machines[@]}" 2>/dev/null || true
     status=124
 fi
