@@ -83,6 +83,13 @@ impl Broadcasts {
         self.drop_done();
     }
 
+    /// Gives up none before `until`: nobody could answer of late.
+    pub fn forgive(&mut self, until: Time) {
+        for spread in &mut self.spreading {
+            spread.until = spread.until.max(until);
+        }
+    }
+
     /// Gives up every broadcast but `id`, and that one at `until`.
     pub fn keep_only(&mut self, id: BroadcastId, until: Time) {
         self.spreading.retain(|spread| spread.notice.id() == id);

@@ -56,6 +56,8 @@ pub struct Member {
     trees: Trees,
     /// Whether this member announced nodes that joined.
     is_sponsor: bool,
+    /// Whether an earlier life of this member may have died before all had heard of the deaths that it declared.
+    owes_deaths: bool,
     /// The number of the next broadcast that starts here.
     next_seq: u64,
     /// At the arbiter: the nodes that said so.
@@ -66,8 +68,8 @@ pub struct Member {
 impl Member {
     /// A member that joins the ring at `now`.
     ///
-    /// `already_dead` is what an earlier member of this node had learned; it is not delivered again. This node
-    /// and ids outside the job are left out of it. The first heartbeat is due at once; the emitter gets
+    /// `already_dead` is what an earlier member of this node had learned; it is not delivered again, but announced again
+    /// by whoever declares deaths. This node and ids outside the job are left out of it. The first heartbeat is due at once; the emitter gets
     /// `timeout` + `period` for its first one, because it may start later.
     ///
     /// # Panics
@@ -84,7 +86,9 @@ impl Member {
             dead.insert(Death { node, reason, at: now, announcer: config.me, suspector: None });
         }
         let links = Links::new(&config, &dead, now);
+        let declares = config.arbiter.is_none_or(|arbiter| arbiter == config.me);
         Member {
+            owes_deaths: declares && !dead.list().is_empty(),
             config,
             dead,
             dead_ranks: BTreeSet::new(),
@@ -185,6 +189,7 @@ impl Member {
     /// Does what is due at `now`; harmless at any time.
     pub fn tick(&mut self, now: Time, out: &mut Vec<Action>) {
         if self.wake(now) {
+            self.repeat_deaths(now, out);
             self.tick_links(now, out);
             self.tick_inquiries(now, out);
             self.tick_trials(now, out);
@@ -247,13 +252,15 @@ impl Member {
     ///
     /// Gives everybody more time if this process was paused, for then the silence was its own: if it is called
     /// later than half a `timeout` after the deadline it had asked for. The heartbeats of that time may still
-    /// be on their way to it, and a false suspicion costs a node.
+    /// be on their way to it, and a false suspicion costs a node. Nor could anybody get the copies that
+    /// it would have sent again.
     fn wake(&mut self, now: Time) -> bool {
         let latest = self.next_deadline().saturating_add(self.config.timeout / 2);
         if now > latest {
             self.links.forgive(now, self.config.timeout);
             self.inquiries.forgive(now, self.config.confirm);
             self.trials.forgive(now, self.config.trial);
+            self.forgive_broadcasts(now);
         }
         !self.is_stopped()
     }

@@ -52,6 +52,15 @@ impl Member {
         }
     }
 
+    /// Says what an earlier life of this member has declared: it may have died with copies that nobody else had yet.
+    /// One notice lists all of it.
+    pub(super) fn repeat_deaths(&mut self, now: Time, out: &mut Vec<Action>) {
+        if std::mem::take(&mut self.owes_deaths) {
+            let latest = self.dead.iter().last().map(|death| death.node);
+            latest.into_iter().for_each(|node| self.broadcast_death(now, node, None, out));
+        }
+    }
+
     /// Starts a broadcast of anything but a death, among all nodes not known to be dead.
     pub(super) fn broadcast(&mut self, now: Time, subject: Subject, out: &mut Vec<Action>) -> BroadcastId {
         let notice = self.new_notice(subject, None);
@@ -96,8 +105,18 @@ impl Member {
             broadcast::send(&notice, &targets, out);
             return;
         }
-        let until = now.saturating_add(self.config.timeout.saturating_mul(PATIENCE));
-        self.broadcasts.spread(now, self.config.resend, until, notice, targets, out);
+        self.broadcasts.spread(now, self.config.resend, self.patience_ends(now), notice, targets, out);
+    }
+
+    /// Gives the targets of the copies under way the whole time anew, unless the job is over.
+    pub(super) fn forgive_broadcasts(&mut self, now: Time) {
+        if !self.is_stopped() {
+            self.broadcasts.forgive(self.patience_ends(now));
+        }
+    }
+
+    fn patience_ends(&self, now: Time) -> Time {
+        now.saturating_add(self.config.timeout.saturating_mul(PATIENCE))
     }
 
     /// T5: acknowledges every copy (unless none gets lost); passes the first one on and believes it.

@@ -166,16 +166,23 @@ fn the_arbiter_answers_a_suspicion_of_the_dead_with_the_copy_that_was_missed() {
     assert_eq!(solo.copies(), [(7, first)]);
 }
 
+/// Its former life may have ended before anybody had heard of the deaths that it declared.
 #[test]
 fn the_arbiter_announces_again_what_only_its_former_life_announced() {
-    let member = Member::new(crate::config(ARBITER, 8, Some(ARBITER)), [6], Time::ZERO);
+    let member = Member::new(crate::config(ARBITER, 8, Some(ARBITER)), [5, 6], Time::ZERO);
     let mut solo = Solo::with(member);
-    solo.hears(7, suspect(6));
-    let copies = solo.copies();
-    assert!(copies.len() > 1 && copies.iter().all(|(_, copy)| copy.dead == [6]));
+    let copies = solo.run(5).copies();
+    assert!(copies.len() > 1 && copies.iter().all(|(_, copy)| copy.dead == [5, 6] && copy.seq == 0));
+    // Nobody is told twice here, and whoever asks gets its copy.
     solo.hears(7, suspect(6));
     assert_eq!(solo.copies(), [(7, copies[0].1.clone())]);
+    solo.hears(7, suspect(5));
+    let again = solo.copies();
+    assert!(again.len() > 1 && again.iter().all(|(_, copy)| copy.dead == [5, 6] && copy.seq == 1));
     assert_eq!(solo.facts(), []);
+
+    let mut other = Solo::with(Member::new(crate::config(3, 8, Some(ARBITER)), [5, 6], Time::ZERO));
+    assert_eq!(other.run(5).copies(), []);
 }
 
 #[test]

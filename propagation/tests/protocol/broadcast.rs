@@ -62,6 +62,16 @@ fn copies_are_repeated_until_acknowledged_or_the_target_dies_or_for_ten_timeouts
     assert_eq!(repeated, 198);
 }
 
+/// Nobody can have answered while nothing ran: a machine that was suspended must not keep its news to itself.
+#[test]
+fn a_pause_is_not_counted_among_the_ten_timeouts() {
+    let mut solo = Solo::new(3, 8, None);
+    solo.call(|member, now, out| member.announce_rank(now, 9, EXITED, out)).skip();
+    assert_eq!(targets(solo.pause(5000).call(Member::tick)), [7, 5, 1, 4, 2]);
+    solo.run(5004).skip();
+    assert_eq!(targets(solo.run(5005)).len(), 5);
+}
+
 #[test]
 fn the_graph_is_that_of_the_notice_not_of_the_receiver() {
     // This member does not know yet that 4 is dead, the source did.

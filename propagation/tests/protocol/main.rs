@@ -1,11 +1,14 @@
 //! The promises of the protocol, checked without a clock, a socket or a thread.
 //!
 //! `ring`, `arbiter`, `trial`, `hold` and `broadcast` drive one member by hand, one test per rule. `tree` is about
-//! broadcasts that take the tree. `survivors` runs whole jobs on a simulated network, `growth` jobs whose nodes come and go. `anything` hands in whatever comes to mind. `wire` is about the bytes.
+//! broadcasts that take the tree. `survivors` runs whole jobs on a simulated network, `growth` jobs whose nodes come and
+//! go, and `chaos` many of them through whatever may happen. `anything` hands in whatever comes to mind. `wire` is about
+//! the bytes.
 
 mod anything;
 mod arbiter;
 mod broadcast;
+mod chaos;
 mod growth;
 mod hold;
 mod network;

@@ -1,5 +1,5 @@
 //! A whole job on a simulated network: delay, loss, duplication and reordering from a seed; nodes that die,
-//! pause and restart; partitions. Every message goes through the wire format.
+//! pause and restart, and whose clocks jump; partitions. Every message goes through the wire format.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -26,9 +26,23 @@ pub struct Network {
     pub sent: BTreeMap<&'static str, usize>,
     /// Nodes on different sides do not reach each other.
     side: Vec<u8>,
-    random: u64,
+    random: Random,
     in_flight: BinaryHeap<Reverse<Datagram>>,
     count: u64,
+}
+
+/// SplitMix64: the same numbers from the same seed, everywhere and for ever.
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number below `end`, which is above zero.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
 }
 
 /// Ordered by arrival, then by the order of sending.
@@ -50,6 +64,8 @@ pub struct Node {
     /// How often it was held so far.
     pub holds: usize,
     paused_until: Time,
+    /// How far its clock is ahead of [`Network::now`].
+    ahead: Time,
     inbox: Vec<Vec<u8>>,
     sealer: Sealer,
     opener: Opener,
@@ -67,6 +83,7 @@ impl Node {
             held: false,
             holds: 0,
             paused_until: Time::ZERO,
+            ahead: Time::ZERO,
             inbox: vec![],
         }
     }
@@ -78,7 +95,7 @@ impl Node {
     /// When it has to run next, however late.
     fn wakes(&self) -> Time {
         let inbox = if self.inbox.is_empty() { Time::MAX } else { Time::ZERO };
-        let due = self.member.next_deadline().min(inbox);
+        let due = self.member.next_deadline().saturating_sub(self.ahead).min(inbox);
         if self.alive { due.max(self.paused_until) } else { Time::MAX }
     }
 }
@@ -100,7 +117,7 @@ impl Network {
             duplication: 0,
             sent: BTreeMap::new(),
             side: vec![0; universe as usize],
-            random: seed,
+            random: Random(seed),
             in_flight: BinaryHeap::new(),
             count: 0,
         }
@@ -135,7 +152,13 @@ impl Network {
 
     /// The process does not run for so many milliseconds; what is sent to it waits.
     pub fn pause(&mut self, node: NodeId, milliseconds: u32) {
-        self.nodes[node as usize].paused_until = self.now + milliseconds * MS;
+        let until = &mut self.nodes[node as usize].paused_until;
+        *until = (self.now + milliseconds * MS).max(*until);
+    }
+
+    /// The node's clock jumps forward by so many milliseconds, as that of a machine that was suspended may.
+    pub fn jump(&mut self, node: NodeId, milliseconds: u32) {
+        self.nodes[node as usize].ahead += milliseconds * MS;
     }
 
     /// The process is replaced by a new one that knows the dead the old one knew. Facts are kept.
@@ -143,8 +166,8 @@ impl Network {
         let old = &mut self.nodes[node as usize];
         let config = old.member.config().clone();
         let config = Config { incarnation: config.incarnation + 1, ..config };
-        let facts = std::mem::take(&mut old.facts);
-        *old = Node { facts, ..Node::new(config, &old.dead(), self.now) };
+        let (facts, ahead) = (std::mem::take(&mut old.facts), old.ahead);
+        *old = Node { facts, ahead, ..Node::new(config, &old.dead(), self.now + ahead) };
     }
 
     /// So many nodes join, which `sponsor` announces; their members know who it holds dead.
@@ -176,8 +199,15 @@ impl Network {
     /// Calls one of a member's own inputs.
     pub fn call(&mut self, node: NodeId, input: impl FnOnce(&mut Member, Time, &mut Vec<Action>)) {
         let mut out = vec![];
-        input(&mut self.nodes[node as usize].member, self.now, &mut out);
+        let Node { member, ahead, .. } = &mut self.nodes[node as usize];
+        input(member, self.now + *ahead, &mut out);
         self.carry_out(node, out);
+    }
+
+    /// Whether a node takes part at this moment: it lives, has not stopped and is not paused.
+    pub fn runs(&self, node: NodeId) -> bool {
+        let Node { alive, stop, paused_until, .. } = self.nodes[node as usize];
+        alive && stop.is_none() && paused_until <= self.now
     }
 
     /// The nodes that neither died nor stopped.
@@ -191,20 +221,33 @@ impl Network {
 
     /// Checks that all survivors hold exactly these nodes dead, heard of each exactly once, and form one ring.
     pub fn assert_settled(&self, dead: &[NodeId]) {
+        if let Err(what) = self.settled(dead) {
+            panic!("{what}");
+        }
+    }
+
+    /// The same for those who ask again; what is not so otherwise.
+    pub fn settled(&self, dead: &[NodeId]) -> Result<(), String> {
         let survivors = self.survivors();
         for (place, &node) in survivors.iter().enumerate() {
             let Node { member, facts, .. } = &self.nodes[node as usize];
-            assert_eq!(self.nodes[node as usize].dead(), dead, "node {node}");
-            let mut delivered: Vec<_> = facts.iter().filter_map(dead_node).collect();
-            delivered.sort_unstable();
-            assert_eq!(delivered, dead, "node {node}");
-            if survivors.len() > 1 {
-                let next = survivors[(place + 1) % survivors.len()];
-                assert_eq!(member.config().universe as usize, self.nodes.len(), "node {node}");
-                assert_eq!(member.observer(), Some(next), "node {node}");
-                assert_eq!(self.nodes[next as usize].member.emitter(), Some(node));
+            let known = self.nodes[node as usize].dead();
+            let mut told: Vec<_> = facts.iter().filter_map(dead_node).collect();
+            told.sort_unstable();
+            if known != dead || told != dead {
+                return Err(format!("node {node} holds {known:?} dead and was told of {told:?}, dead are {dead:?}"));
+            }
+            let universe = member.config().universe;
+            if universe as usize != self.nodes.len() {
+                return Err(format!("node {node} knows {universe} nodes, not {}", self.nodes.len()));
+            }
+            let next = survivors[(place + 1) % survivors.len()];
+            let (observer, emitter) = (member.observer(), self.nodes[next as usize].member.emitter());
+            if survivors.len() > 1 && (observer, emitter) != (Some(next), Some(node)) {
+                return Err(format!("node {node} reports to {observer:?}, and {next} watches {emitter:?}"));
             }
         }
+        Ok(())
     }
 
     fn wake_due(&mut self) {
@@ -213,15 +256,15 @@ impl Network {
             if node.wakes() > self.now {
                 continue;
             }
-            let mut out = vec![];
+            let (mut out, now) = (vec![], self.now + node.ahead);
             for bytes in std::mem::take(&mut node.inbox) {
                 if let Ok((from, message)) = node.opener.open(&bytes) {
-                    node.member.handle(self.now, from, message, &mut out);
+                    node.member.handle(now, from, message, &mut out);
                 }
             }
-            if node.member.next_deadline() <= self.now {
-                node.member.tick(self.now, &mut out);
-                assert!(node.member.next_deadline() > self.now, "a deadline that does not go away");
+            if node.member.next_deadline() <= now {
+                node.member.tick(now, &mut out);
+                assert!(node.member.next_deadline() > now, "a deadline that does not go away");
             }
             self.carry_out(me as NodeId, out);
         }
@@ -270,7 +313,7 @@ impl Network {
                 continue;
             }
             let (shortest, longest) = (*self.delay.start(), *self.delay.end());
-            let delay = shortest + self.random() % (longest - shortest + 1);
+            let delay = shortest + self.random.below(longest - shortest + 1);
             let arrival = self.now + Time::from_micros(delay);
             self.count += 1;
             let (number, bytes) = (self.count, bytes.clone());
@@ -279,16 +322,7 @@ impl Network {
     }
 
     fn chance(&mut self, per_mille: u64) -> bool {
-        self.random() % 1000 < per_mille
-    }
-
-    /// SplitMix64.
-    pub fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.random.below(1000) < per_mille
     }
 }
 
