@@ -69,7 +69,7 @@ impl Drop for ParameterFile {
 }
 
 #[test]
-fn what_is_measured_on_the_hosts_is_stored_and_the_next_job_uses_it() {
+fn what_calibrate_measures_is_stored_and_the_next_job_uses_it() {
     in_lab(|lab| {
         let file = ParameterFile::of_the_system();
         let folder = lab.folder();
@@ -105,7 +105,7 @@ fn what_is_measured_on_the_hosts_is_stored_and_the_next_job_uses_it() {
 }
 
 #[test]
-fn what_own_jobs_have_measured_can_be_used_instead() {
+fn calibrate_takes_what_own_jobs_have_measured() {
     in_lab(|lab| {
         let folder = lab.folder();
         let (history, out) = (folder.join("history.jsonl"), folder.join("picture.svg").display().to_string());
@@ -129,7 +129,7 @@ fn what_own_jobs_have_measured_can_be_used_instead() {
 }
 
 #[test]
-fn what_cannot_be_carried_out_is_said_in_one_sentence() {
+fn calibrate_says_in_one_sentence_what_cannot_be_carried_out() {
     in_lab(|lab| {
         let folder = lab.folder().display().to_string();
         let picture = format!("{folder}/picture.svg");

@@ -12,13 +12,15 @@ use rdma_heartbeat::distribution::Distribution;
 
 /// Fewest silences that say anything about a tail.
 pub const FEWEST: u64 = 1000;
-/// Fewest and most silences that are taken for the tail; between, one in 200.
-const TAIL: (u64, u64) = (50, 1000);
+/// How many silences may be taken for the tail, but not more than one in 200.
+const SIZES: [u64; 7] = [10, 20, 50, 100, 200, 500, 1000];
 const ONE_IN: u64 = 200;
 /// Fits to resampled silences, and how many of them are above the upper end of the interval.
 const RESAMPLED: usize = 400;
 const ABOVE: usize = RESAMPLED / 20;
 const SEED: u64 = 1;
+/// A tail that had to be so lucky is not the right one.
+const CHANCE: f64 = 0.01;
 const HOUR_US: f64 = 3600e6;
 
 /// The tail of a distribution of silences. Times are in microseconds, rates per node and hour.
@@ -49,23 +51,21 @@ impl Tail {
             return None;
         }
         let pairs: Vec<_> = silences.pairs().collect();
-        let wanted = (count / ONE_IN).clamp(TAIL.0, TAIL.1);
-        let (mut first, mut above) = (pairs.len(), 0);
-        while above < wanted && first > 0 {
-            // The bulk is no tail: it begins above a bucket that holds far more than was wanted.
-            if above >= TAIL.0 && above + pairs[first - 1].1 > 2 * wanted {
-                break;
-            }
-            first -= 1;
-            above += pairs[first].1;
+        let wanted = (count / ONE_IN).clamp(SIZES[0], SIZES[SIZES.len() - 1]);
+        // The most silences to which one tail fits: stalls may be of another kind than the usual trembling.
+        let sizes = SIZES.into_iter().rev().filter(|size| *size <= wanted);
+        let mut candidates = sizes.map(|size| above(&pairs, size));
+        let mut chosen = candidates.next()?;
+        while !Fit::to(&chosen.1).is_adequate(&chosen.1) {
+            let Some(next) = candidates.next() else { break };
+            chosen = next;
         }
-        // A time stands for the longest one in its bucket: the threshold lies below the bucket.
-        let threshold = if first > 0 { pairs[first - 1].0 as f64 } else { 0.0 };
-        let excesses: Vec<_> = pairs[first..].iter().map(|(time, count)| (*time as f64 - threshold, *count)).collect();
+        let (threshold, excesses) = chosen;
+        let size = excesses.iter().map(|(_, count)| count).sum::<u64>();
         let fit = Fit::to(&excesses);
         let mut random = Pcg64Mcg::seed_from_u64(SEED);
-        let others = (0..RESAMPLED).map(|_| Fit::to(&resample(&excesses, above, &mut random))).collect();
-        Some(Self { threshold, rate: above as f64 / hours(silences), excesses, fit, others })
+        let others = (0..RESAMPLED).map(|_| Fit::to(&resample(&excesses, size, &mut random))).collect();
+        Some(Self { threshold, rate: size as f64 / hours(silences), excesses, fit, others })
     }
 
     /// How many silences the fit is made of.
@@ -88,11 +88,25 @@ impl Tail {
         self.threshold + self.fit.level(self.rate / rate)
     }
 
-    /// The same, with 95 % confidence not longer, if the fit may be extrapolated at all.
+    /// The shortest silence in the tail that was exceeded more rarely than this; at least as long as that is every
+    /// silence that comes still more rarely.
+    fn measured_level(&self, rate: f64) -> f64 {
+        let each = self.rate / self.size() as f64;
+        let mut longer = 0;
+        let mut longest_first = self.excesses.iter().rev();
+        let found = longest_first.find(|(_, count)| {
+            longer += count;
+            longer as f64 * each > rate
+        });
+        self.threshold + found.map_or(0.0, |(excess, _)| *excess)
+    }
+
+    /// The same as [`Tail::level`], with 95 % confidence not longer, if the fit may be extrapolated at all.
     pub fn upper_level(&self, rate: f64) -> f64 {
         let mut levels: Vec<_> = self.others.iter().map(|fit| fit.level(self.rate / rate)).collect();
         levels.sort_by(f64::total_cmp);
-        self.threshold + levels[RESAMPLED - 1 - ABOVE].max(self.fit.level(self.rate / rate))
+        let upper = self.threshold + levels[RESAMPLED - 1 - ABOVE].max(self.fit.level(self.rate / rate));
+        upper.max(self.measured_level(rate))
     }
 }
 
@@ -117,11 +131,69 @@ impl Fit {
         best
     }
 
+    /// Whether long excesses were nowhere seen so often that by this fit it would be a rare chance.
+    fn is_adequate(self, excesses: &[(f64, u64)]) -> bool {
+        let size = excesses.iter().map(|(_, count)| count).sum::<u64>();
+        let mut left = size;
+        excesses.windows(2).all(|pair| {
+            left -= pair[0].1;
+            at_least(left, size as f64 * self.share_above(pair[0].0)) > CHANCE
+        })
+    }
+
+    /// The share of what exceeds this.
+    fn share_above(self, excess: f64) -> f64 {
+        if self.shape < 1e-6 {
+            (-excess / self.scale).exp()
+        } else {
+            (-(self.shape * excess / self.scale).ln_1p() / self.shape).exp()
+        }
+    }
+
     /// What one in so many exceeds.
     fn level(self, one_in: f64) -> f64 {
         let log = one_in.max(1.0).ln();
         if self.shape < 1e-6 { self.scale * log } else { self.scale / self.shape * (self.shape * log).exp_m1() }
     }
+}
+
+/// The silences above a threshold: as many as wanted, or somewhat more. Returns the threshold and the excesses.
+fn above(pairs: &[(u64, u64)], wanted: u64) -> (f64, Vec<(f64, u64)>) {
+    let (mut first, mut size) = (pairs.len(), 0);
+    while size < wanted && first > 0 {
+        // The bulk is no tail: it begins above a bucket that holds far more than was wanted.
+        if size >= SIZES[0] && size + pairs[first - 1].1 > 2 * wanted {
+            break;
+        }
+        first -= 1;
+        size += pairs[first].1;
+    }
+    // A time stands for the longest one in its bucket: the threshold lies below the bucket.
+    let threshold = if first > 0 { pairs[first - 1].0 as f64 } else { 0.0 };
+    (threshold, pairs[first..].iter().map(|(time, count)| (*time as f64 - threshold, *count)).collect())
+}
+
+/// The chance of at least so many where a mean of `expected` is: the tail of a Poisson distribution.
+fn at_least(count: u64, expected: f64) -> f64 {
+    let mut term = (-expected).exp();
+    let mut fewer = 0.0;
+    for k in 0..count {
+        fewer += term;
+        term *= expected / (k + 1) as f64;
+    }
+    if fewer < 0.5 {
+        return 1.0 - fewer;
+    }
+    // The small rest itself, which would be lost beside 1.
+    let mut rest = 0.0;
+    for k in count.. {
+        if term <= rest * 1e-12 {
+            break;
+        }
+        rest += term;
+        term *= expected / (k + 1) as f64;
+    }
+    rest
 }
 
 /// As many excesses, each drawn from those there are.
@@ -188,6 +260,32 @@ mod tests {
         let truth = 2e3 + 1e3 * 1e8_f64.powf(0.4);
         assert!(level > truth * 0.3 && level < truth * 3.0, "{level} for {truth}");
         assert!(upper > truth && upper > level, "{upper} for {truth}");
+    }
+
+    #[test]
+    fn rare_stalls_are_not_taken_for_the_end_of_the_usual_trembling() {
+        let mut silences = silences(20_000, |one_in| 2e-4 * one_in.ln());
+        for stall in 0..9 {
+            silences.add(Duration::from_millis(12 + stall));
+        }
+        let tail = Tail::of(&silences).unwrap();
+        assert!(tail.size() < 100, "{}", tail.size());
+        let (level, upper) = once_in(&silences, &tail, 4000.0);
+        assert!(level < 25_000.0 && upper > 14_000.0 && upper >= level, "{level} {upper}");
+        let (level, upper) = once_in(&silences, &tail, 1e8);
+        assert!(level > 40_000.0 && upper > level, "{level} {upper}");
+        // One single stall is shorter than nothing that is rarer.
+        silences.add(Duration::from_millis(900));
+        assert!(once_in(&silences, &Tail::of(&silences).unwrap(), 1e5).1 >= 900_000.0);
+    }
+
+    #[test]
+    fn poisson_tails_are_right() {
+        assert!((at_least(1, 1e-6) / 1e-6 - 1.0).abs() < 1e-5);
+        assert!((at_least(2, 1e-6) / 0.5e-12 - 1.0).abs() < 1e-5);
+        assert!((at_least(3, 2.0) - (1.0 - 5.0 * (-2.0_f64).exp())).abs() < 1e-12);
+        assert_eq!(at_least(0, 3.0), 1.0);
+        assert!(at_least(100, 1000.0) > 0.999);
     }
 
     #[test]
