@@ -172,7 +172,8 @@ fn of_two_halves_only_the_one_with_prterun_goes_on() {
     relay.cut_off(&[]);
     cluster.let_pass(&[0, 1], TIMEOUT * 3);
     assert!(cluster.rank_lives(0) && cluster.rank_lives(1));
-    assert_eq!(cluster.nodes[0].deaths().len(), 4);
+    let deaths = cluster.nodes[0].deaths();
+    assert_eq!(deaths.len(), 4, "{deaths:?}");
     let report = cluster.nodes[0].report();
     assert_eq!((report.emitter, report.observer), (Some(1), Some(1)));
 }
