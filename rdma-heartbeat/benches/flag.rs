@@ -44,15 +44,14 @@ fn check(bencher: Bencher) {
     bencher.bench_local(|| observer.look());
 }
 
-/// One check that finds a new flag and verifies it.
+/// One flag, at both sides: raised, seen and verified.
 #[divan::bench]
-fn check_of_a_new_flag(bencher: Bencher) {
+fn raise_and_see(bencher: Bencher) {
     let (mut emitter, mut observer) = connected();
-    let mut seen = 0_u64;
-    bencher
-        .with_inputs(|| emitter.raise(OBSERVER))
-        .bench_local_values(|_| seen += u64::from(observer.look().is_some()));
-    assert!(seen > 0);
+    bencher.bench_local(|| {
+        emitter.raise(OBSERVER);
+        assert!(observer.look().is_some());
+    });
 }
 
 /// One flag, at the emitter; whatever the observer does.

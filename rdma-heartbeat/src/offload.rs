@@ -15,6 +15,8 @@
 //! | this one | what the two sides say to each other |
 //! | `pipe` | packets over a stream |
 //! | `host` | the side of the host |
+//! | `machine` | where the other machine is, and how something is started there |
+//! | `port` | the UDP port of the node |
 //! | `service` | the side of the machine that serves it |
 //!
 //! What the loss of either side means is in `docs/offload.md`.
@@ -28,7 +30,9 @@ use crate::launch::{Carrier, Parameters, Startup};
 use crate::transport::{AtOnce, SharedMemory, Thread, Verbs, Workshop};
 
 mod host;
+mod machine;
 pub mod pipe;
+mod port;
 pub mod service;
 
 pub use host::{Host, News};

@@ -152,8 +152,12 @@ impl Daemon {
         self.chronicle.note(now, Event::Observed { rank, reason: rank_reason(reason) });
         self.fence(rank, now);
         match &mut self.link {
-            Link::Offloaded(host) if host.is_joined() => host.announce(rank, reason),
-            Link::Meeting(_) | Link::Offloaded(_) => self.waiting.push((rank, reason)),
+            Link::Offloaded(host) => {
+                // Until it comes back as a fact: the service may be lost with it.
+                self.waiting.push((rank, reason));
+                host.announce(rank, reason);
+            }
+            Link::Meeting(_) => self.waiting.push((rank, reason)),
             Link::Ring(member) => {
                 member.announce_rank(now, rank, reason, &mut self.actions);
                 self.perform(now);

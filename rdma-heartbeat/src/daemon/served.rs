@@ -1,11 +1,12 @@
 //! What another machine carries for this host.
 
-use propagation::{Message, NodeId, RankReason, StopReason, Time};
+use propagation::{Action, Fact, Message, NodeId, RankReason, StopReason, Subject, Time};
+use tracing::info;
 
 use super::{Daemon, Link};
 use crate::history::Event;
 use crate::launch::FromDaemon;
-use crate::offload::News;
+use crate::offload::{News, ToService, View};
 
 impl Daemon {
     /// Sends a message that is not the member's.
@@ -35,7 +36,12 @@ impl Daemon {
         for news in std::mem::take(&mut self.news) {
             match news {
                 News::Joined(roster) => self.service_joined(roster, now),
-                News::Act(action) => self.actions.push(action),
+                News::Act(action) => {
+                    if let Action::Deliver(Fact { subject: Subject::Rank { rank, .. }, .. }) = action {
+                        self.waiting.retain(|(waiting, _)| *waiting != rank);
+                    }
+                    self.actions.push(action);
+                }
                 News::Arrived(from, message @ (Message::AllStopped { .. } | Message::JobSuspended)) => {
                     self.hear_of_suspension(now, from, &message);
                 }
@@ -53,12 +59,17 @@ impl Daemon {
     /// The service is a member of the ring. Nobody knows what an earlier one came to announce.
     fn service_joined(&mut self, roster: Vec<std::net::SocketAddr>, now: Time) {
         self.control.send(&FromDaemon::Roster(roster));
-        self.chronicle.note(now, Event::Watching { emitter: None, observer: None });
         self.ready_told = false;
         let own = self.startup.launch.ranks_of(self.startup.me);
         let dead: Vec<u32> = own.filter(|rank| self.job.is_dead(*rank)).collect();
         let Link::Offloaded(host) = &mut self.link else { return };
+        let View { emitter, observer, .. } = host.view();
+        info!(?emitter, ?observer, server = host.server(), "is served");
+        self.chronicle.note(now, Event::Watching { emitter, observer });
         dead.into_iter().for_each(|rank| host.announce(rank, RankReason::Reported));
-        self.waiting.drain(..).for_each(|(rank, reason)| host.announce(rank, reason));
+        self.waiting.iter().for_each(|(rank, reason)| host.announce(*rank, *reason));
+        if self.resigned {
+            host.tell(&ToService::Resign);
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! The side of the host: starts the service on the other machine, raises the host's flag there, and carries what the
 //! two sides say to each other.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use propagation::{Action, Message, NodeId, RankReason, Time};
 use tracing::{error, info, warn};
 
+use super::machine::{command, resolve, towards};
 use super::pipe::Pipe;
 use super::{Assignment, FromService, ToService, View, workshop};
 use crate::control::Received;
@@ -18,8 +20,12 @@ use crate::transport::{FlagCounters, Flags};
 
 /// Lives of the service that the numbers of incarnations have room for, within one life of the host's daemon.
 const LIVES: u32 = 256;
-/// Shortest time between two starts of the service.
-const RESTART: Duration = Duration::from_millis(20);
+/// When another service is started after one that was a member of the ring.
+const RESTART: Duration = Duration::from_millis(5);
+/// Time between two starts of the service before there was one.
+const RETRY: Duration = Duration::from_millis(500);
+/// How long the name of the other machine may take to be resolved; without an address there are no flags.
+const RESOLUTION: Duration = Duration::from_millis(300);
 
 /// What the daemon of the host has to do.
 pub enum News {
@@ -42,6 +48,8 @@ pub struct Host {
     child: Option<Child>,
     pipe: Option<Pipe>,
     flags: Flags,
+    /// Where the address of the other machine will come from.
+    resolution: Option<Receiver<IpAddr>>,
     peer: Option<IpAddr>,
     is_joined: bool,
     /// Whether it was in an earlier life of the service: then it must come back as fast as a daemon that is restarted.
@@ -61,12 +69,9 @@ impl Host {
     pub fn new(host: &str, server: &str, mut startup: Startup, dead: Vec<NodeId>, now: Time) -> Self {
         let (launch, me) = (&startup.launch, startup.me);
         let parameters = &launch.parameters;
-        let peer = address_of(server);
         let limit = if startup.roster.is_some() { parameters.timeout } else { rendezvous::limit(parameters.timeout) };
-        let insists = parameters.transport == Carrier::Verbs;
-        let workshop = workshop(parameters, peer);
-        let mut flags = Flags::new(workshop, insists, launch.key, me, startup.incarnation, parameters.timeout);
-        flags.settle(None, Some(me));
+        // Until it is known where the other machine is.
+        let flags = Flags::new(None, false, launch.key, me, startup.incarnation, parameters.timeout);
         let port = startup.roster.as_ref().and_then(|roster| roster.get(me as usize)).map_or(0, SocketAddr::port);
         let command = command(&launch.agent, server, host);
         let first_life = startup.incarnation.saturating_mul(LIVES);
@@ -76,11 +81,12 @@ impl Host {
         Self {
             server: server.to_owned(),
             command,
-            assignment: Assignment { host: host.to_owned(), startup, dead, address: peer.and_then(towards), port },
+            assignment: Assignment { host: host.to_owned(), startup, dead, address: None, port },
             child: None,
             pipe: None,
             flags,
-            peer,
+            resolution: Some(resolve(server)),
+            peer: None,
             is_joined: false,
             was_joined,
             first_life,
@@ -122,7 +128,13 @@ impl Host {
             let packet = match pipe.receive() {
                 Received::Packet(packet) => packet,
                 Received::Nothing => return,
-                Received::Closed | Received::Unknown => {
+                Received::Closed => {
+                    warn!(server = %self.server, "the service of this host has ended; it is started again");
+                    self.lose(now, poller);
+                    return;
+                }
+                Received::Unknown => {
+                    warn!(server = %self.server, "what comes from the remote shell is not from ringwatchd of this version: does the login there print something? The service is started again");
                     self.lose(now, poller);
                     return;
                 }
@@ -166,7 +178,8 @@ impl Host {
             out.push(News::CutOff);
             return;
         }
-        if self.pipe.is_none() && now >= self.start_at && self.lives < LIVES {
+        self.look_for_peer(now);
+        if self.starts() && now >= self.start_at {
             self.assignment.dead = dead();
             self.start(now, poller);
         }
@@ -188,14 +201,40 @@ impl Host {
     /// When to call [`Host::tick`] next.
     #[must_use]
     pub fn deadline(&self) -> Time {
-        let start = if self.pipe.is_none() && self.lives < LIVES { self.start_at } else { Time::MAX };
+        let start = if self.starts() { self.start_at } else { Time::MAX };
         self.next_beat.min(self.patience).min(start)
+    }
+
+    /// Whether another service is to be started.
+    fn starts(&self) -> bool {
+        self.pipe.is_none() && self.resolution.is_none() && self.lives < LIVES
+    }
+
+    /// Takes the address of the other machine when it is known, or is not going to be.
+    fn look_for_peer(&mut self, now: Time) {
+        let Some(resolution) = &self.resolution else { return };
+        match resolution.try_recv() {
+            Ok(peer) => {
+                let Startup { launch, me, incarnation, .. } = &self.assignment.startup;
+                let parameters = &launch.parameters;
+                let (insists, workshop) = (parameters.transport == Carrier::Verbs, workshop(parameters, Some(peer)));
+                self.flags = Flags::new(workshop, insists, launch.key, *me, *incarnation, parameters.timeout);
+                self.flags.settle(None, Some(*me));
+                self.peer = Some(peer);
+                self.assignment.address = towards(peer);
+            }
+            Err(TryRecvError::Empty) if now < self.start_at + RESOLUTION => return,
+            Err(_) => {
+                info!(server = %self.server, "has no address that is known here: the flag of this host goes as packets");
+            }
+        }
+        self.resolution = None;
     }
 
     fn start(&mut self, now: Time, poller: &Poller) {
         self.assignment.startup.incarnation = self.first_life + self.lives;
         self.lives += 1;
-        self.start_at = now + RESTART;
+        self.start_at = now + RETRY;
         match self.spawn(poller) {
             Ok(pid) => {
                 info!(server = %self.server, pid, life = self.lives, "the service of this host is started");
@@ -221,12 +260,12 @@ impl Host {
 
     /// The service has ended, or the way to it is broken.
     fn lose(&mut self, now: Time, poller: &Poller) {
-        warn!(server = %self.server, "the service of this host has ended; it is started again");
         let timeout = self.assignment.startup.launch.parameters.timeout;
         self.close(poller);
         self.flags.asked(self.assignment.startup.me);
         self.is_joined = false;
         if self.was_joined {
+            self.start_at = self.start_at.min(now + RESTART);
             // What the others allow it, too.
             self.patience = self.patience.min(now + timeout);
         }
@@ -275,46 +314,5 @@ impl Drop for Host {
     fn drop(&mut self) {
         // The service ends with its input, once it has passed on the end of the job; so does the remote shell.
         self.pipe = None;
-    }
-}
-
-/// What starts the service: the remote shell hands the last word to a shell there.
-fn command(agent: &str, server: &str, host: &str) -> Vec<String> {
-    let daemon = std::env::current_exe().map_or_else(|_| "ringwatchd".into(), |path| path.display().to_string());
-    let quoted = daemon.replace('\'', r"'\''");
-    let remote = format!("exec '{quoted}' --for {host}");
-    agent.split_whitespace().map(str::to_owned).chain([server.to_owned(), remote]).collect()
-}
-
-/// The address behind a name such as `user@machine`.
-fn address_of(server: &str) -> Option<IpAddr> {
-    let name = server.rsplit('@').next()?;
-    (name, 0).to_socket_addrs().ok()?.next().map(|address| address.ip())
-}
-
-/// The address of this machine from which packets go to a peer.
-fn towards(peer: IpAddr) -> Option<IpAddr> {
-    let unspecified: SocketAddr = if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
-    let socket = UdpSocket::bind(unspecified).ok()?;
-    // Nothing is sent: the kernel only decides on the way.
-    socket.connect((peer, 9)).ok()?;
-    Some(socket.local_addr().ok()?.ip())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_service_is_started_by_the_remote_shell() {
-        let words = command("rsh -x", "user@dpu1", "n1");
-        assert_eq!(words[..3], ["rsh", "-x", "user@dpu1"]);
-        assert!(words[3].starts_with("exec '/") && words[3].ends_with("' --for n1"), "{}", words[3]);
-    }
-
-    #[test]
-    fn addresses_are_known_for_names_with_a_user() {
-        let local = IpAddr::from([127, 0, 0, 1]);
-        assert_eq!((address_of("somebody@127.0.0.1"), towards(local)), (Some(local), Some(local)));
     }
 }

@@ -5,16 +5,16 @@
 //! itself declared dead when the host's last flag is one timeout old.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use propagation::{Action, Config, Member, Message, NodeId, StopReason, Time};
+use propagation::{Action, Config, Member, Message, StopReason, Time};
 use tracing::{error, info, warn};
 
 use super::pipe::Pipe;
-use super::{Assignment, FromService, ToService, View, workshop};
+use super::{Assignment, FromService, View, port, workshop};
 use crate::control::Received;
 use crate::daemon::{self, neighbours};
 use crate::history::micros;
@@ -25,15 +25,12 @@ use crate::rendezvous::{self, Rendezvous, Step};
 use crate::transport::{Flags, Udp};
 use crate::{clock, logging, setup};
 
+mod inputs;
+
 /// How often in a timeout the host hears that the service lives.
 const BEATS: u32 = 4;
-/// Most datagrams in one turn of the loop.
-const DATAGRAMS_PER_TURN: usize = 64;
 /// How much longer than the others a service stays for a host that does not hang up: it may have records to send.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long an earlier service may take to give its port back, and how often to look.
-const PORT_LIMIT: Duration = Duration::from_secs(1);
-const PORT_LOOK: Duration = Duration::from_millis(2);
 
 /// Why a service could not start.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +123,7 @@ impl Service {
         let parameters = &launch.parameters;
         let config = daemon::config(startup);
         config.validate()?;
-        let socket = bind(assignment.port, parameters.ports).map_err(Failure::Socket)?;
+        let socket = port::bind(assignment.port, parameters.ports).map_err(Failure::Socket)?;
         pipe.send(&FromService::Bound(socket.local_addr()?.port()));
         let transport = Udp::new(socket.into()).map_err(Failure::Socket)?;
         let network = Network::new(Box::new(transport), launch, me, incarnation);
@@ -198,109 +195,9 @@ impl Service {
         self.network.set_roster(&roster);
         let dead = self.assignment.dead.iter().copied();
         self.link = Link::Ring(Box::new(Member::new(self.config.clone(), dead, now)));
+        let view = self.view(now);
+        self.pipe.send(&FromService::Beat(view));
         self.pipe.send(&FromService::Roster(roster));
-    }
-
-    fn take_packets(&mut self, now: Time) {
-        loop {
-            match self.pipe.receive() {
-                Received::Packet(packet) => {
-                    self.host_seen = now;
-                    self.obey(packet, now);
-                }
-                Received::Nothing => return,
-                Received::Closed | Received::Unknown => {
-                    if !std::mem::replace(&mut self.is_closed, true) {
-                        info!(host = self.assignment.host.as_str(), "the host has hung up");
-                        self.poller.remove(self.pipe.descriptor());
-                    }
-                    return;
-                }
-            }
-        }
-    }
-
-    fn obey(&mut self, packet: ToService, now: Time) {
-        let me = self.config.me;
-        match packet {
-            ToService::Beat => {
-                if let Some(word) = self.host_flags.heard(now, me, self.host_address) {
-                    self.pipe.send(&FromService::Word(word));
-                }
-            }
-            ToService::Word(word) => {
-                if let Some(answer) = self.host_flags.take(now, me, self.host_address, &word) {
-                    self.pipe.send(&FromService::Word(answer));
-                }
-            }
-            ToService::RankDead { rank, reason } => {
-                self.with_member(now, |member, out| member.announce_rank(now, rank, reason, out));
-            }
-            ToService::Ready => self.with_member(now, |member, out| member.ready(now, out)),
-            ToService::Resign => self.with_member(now, |member, out| member.resign(now, out)),
-            ToService::Send { to, message } => self.network.send(to, &message),
-        }
-    }
-
-    /// Has the member do something, if there is one, and carries out what follows.
-    fn with_member(&mut self, now: Time, act: impl FnOnce(&mut Member, &mut Vec<Action>)) {
-        if let Link::Ring(member) = &mut self.link {
-            act(member, &mut self.actions);
-            self.perform(now);
-        }
-    }
-
-    fn take_datagrams(&mut self, now: Time) {
-        for _ in 0..DATAGRAMS_PER_TURN {
-            let Some(datagram) = self.network.receive() else { return };
-            if let Some((from, address, message)) = datagram {
-                self.take_message(now, from, address, message);
-            }
-        }
-    }
-
-    /// Each at the time at which it came, before everything else of a turn.
-    fn take_heartbeats(&mut self, now: Time) {
-        self.heartbeats_left = true;
-        for _ in 0..DATAGRAMS_PER_TURN {
-            let Some((datagram, age)) = self.network.receive_heartbeat() else {
-                self.heartbeats_left = false;
-                self.heartbeats_until = now;
-                return;
-            };
-            self.heartbeats_until = now.saturating_sub(age).max(self.heartbeats_until);
-            if let Some((from, address, message)) = datagram {
-                self.take_message(self.heartbeats_until, from, address, message);
-            }
-        }
-    }
-
-    fn take_message(&mut self, now: Time, from: NodeId, address: SocketAddr, message: Message) {
-        match &mut self.link {
-            Link::Meeting(rendezvous) => {
-                rendezvous.handle(from, address, &message, &mut self.steps);
-                self.follow_steps(now);
-            }
-            Link::Ring(_) if is_for_the_host(&message) => self.pipe.send(&FromService::Arrived { from, message }),
-            Link::Ring(member) => {
-                neighbours::mind(member, &mut self.flags, &mut self.network, now, (from, address), &message);
-                member.handle(now, from, message, &mut self.actions);
-                self.perform(now);
-            }
-        }
-    }
-
-    fn follow_steps(&mut self, now: Time) {
-        for step in std::mem::take(&mut self.steps) {
-            match step {
-                Step::Send(to, address, message) => self.network.send_to(to, address, &message),
-                Step::Complete(roster) => self.join(roster, now),
-                Step::Missing(_) | Step::NoAnswer => {
-                    self.pipe.send(&FromService::NoAnswer);
-                    self.exit_by = now;
-                }
-            }
-        }
     }
 
     fn elapse(&mut self, now: Time) {
@@ -342,6 +239,10 @@ impl Service {
             self.is_silent = true;
             let host = self.assignment.host.as_str();
             error!(host, silence = ?self.config.timeout, "the host is silent: this node has itself declared dead");
+            if matches!(self.link, Link::Meeting(_)) {
+                // Then node 0 misses it.
+                self.exit_by = now;
+            }
             self.with_member(now, |member, out| member.resign(now, out));
         }
     }
@@ -394,44 +295,5 @@ impl Service {
         let Link::Ring(member) = &self.link else { return View::default() };
         let age = member.last_heartbeat().map(|at| micros(now.saturating_sub(at)));
         View { emitter: member.emitter(), observer: member.observer(), last_heartbeat_us: age }
-    }
-}
-
-/// What the protocol only carries.
-fn is_for_the_host(message: &Message) -> bool {
-    matches!(
-        message,
-        Message::Records { .. } | Message::RecordsHeard { .. } | Message::AllStopped { .. } | Message::JobSuspended
-    )
-}
-
-/// A UDP socket: under the port by which the others know this node, if they do; an earlier service may still have it.
-fn bind(known: u16, range: (u16, u16)) -> io::Result<UdpSocket> {
-    let limit = clock::now() + PORT_LIMIT;
-    loop {
-        let (first, last) = if known == 0 { range } else { (known, known) };
-        let attempt = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port));
-        let free = (first..last).find_map(|port| attempt(port).ok());
-        match free.map_or_else(|| attempt(last), Ok) {
-            Err(error) if known != 0 && error.kind() == io::ErrorKind::AddrInUse && clock::now() < limit => {
-                std::thread::sleep(PORT_LOOK);
-            }
-            result => return result,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_that_is_about_to_be_given_back_is_waited_for() {
-        let earlier = bind(0, (0, 0)).unwrap();
-        let port = earlier.local_addr().unwrap().port();
-        let later = std::thread::spawn(move || bind(port, (0, 0)).unwrap());
-        std::thread::sleep(PORT_LOOK);
-        drop(earlier);
-        assert_eq!(later.join().unwrap().local_addr().unwrap().port(), port);
     }
 }
