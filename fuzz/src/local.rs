@@ -9,6 +9,7 @@ use rdma_heartbeat::history;
 use rdma_heartbeat::job::Job;
 use rdma_heartbeat::launch::{FromDaemon, LaunchData, Startup, ToDaemon, decode, encode};
 use rdma_heartbeat::lifeline;
+use rdma_heartbeat::offload::{Assignment, FromService, ToService};
 use rdma_heartbeat::parameters::{DEFINITIONS, parse_duration, read, show};
 use rdma_heartbeat::segment::Segment;
 use rdma_heartbeat::status::Report;
@@ -16,7 +17,7 @@ use rdma_heartbeat::watch::Watch;
 
 use crate::Bytes;
 
-/// Launch data, and every packet between the plugin and `ringwatchd`: what can be read can be written and read again.
+/// Launch data, and every packet between the plugin, `ringwatchd` and the one that serves a host: what can be read can be written and read again.
 pub fn packets(bytes: &[u8]) {
     if let Ok(launch) = decode::<LaunchData>(bytes) {
         let again = encode(&launch).expect("what was read can be written");
@@ -26,6 +27,9 @@ pub fn packets(bytes: &[u8]) {
     let _ = decode::<Startup>(bytes);
     let _ = decode::<ToDaemon>(bytes);
     let _ = decode::<FromDaemon>(bytes);
+    let _ = decode::<Assignment>(bytes);
+    let _ = decode::<ToService>(bytes);
+    let _ = decode::<FromService>(bytes);
 }
 
 /// Answers that `ringwatch` gets: a status report, or a history, which comes in the order of its axis.
