@@ -1,6 +1,7 @@
 /* Components of ringwatch in every rank: `hook` (start and end of MPI) and `coll` (a place between the discovery of the
- * collective components and the first communicator; never selected).  Declared without Open MPI's headers: the packaged
- * ones do not compile, and these two structs are the same in every release from 5.0 to 6.0. */
+ * collective components and the first communicator, and news of every communicator; never selected).  Declared without
+ * Open MPI's headers: the packaged ones do not compile, and these two structs are the same in every release from 5.0 to
+ * 6.0. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -89,13 +90,13 @@ static int init_query(bool progress_threads, bool mpi_threads)
 
 static void *comm_query(void *communicator, int *priority)
 {
-    (void) communicator;
+    rw_rank_communicator(communicator);
     *priority = -1;
     return NULL;
 }
 
 static const struct coll coll_component = {
-    .base = {BASE("coll", 2, 4, 0)},
+    .base = {BASE("coll", 2, 4, 0), .register_parameters = rw_rank_register},
     .init_query = init_query,
     .comm_query = comm_query,
 };

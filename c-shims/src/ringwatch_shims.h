@@ -53,7 +53,9 @@ void rw_prte_activate(void *function, const char *nspace, uint32_t rank, uint32_
 extern const int rw_ompi_tables; /* referenced so that the linker takes the file */
 int rw_rank_open(void);
 int rw_rank_close(void);
+int rw_rank_register(void);
 int rw_rank_collectives_found(void);
+void rw_rank_communicator(void *communicator);
 void rw_rank_init_done(void);
 void rw_rank_finalize_begins(void);
 

@@ -5,12 +5,15 @@
 //! thread and opens no socket. Where the log is absent the PMIx events that the runtime daemon injects do the same,
 //! later.
 //!
-//! It also sets the defaults without which recovery hangs on stock Open MPI, never over a value that somebody set.
+//! It gives communicators an error scope, and sets the defaults without which recovery hangs on stock Open MPI, never over a value that somebody set.
 
+mod communicators;
 mod defaults;
+mod handles;
 mod openmpi;
+mod scope;
 
-use std::ffi::{CString, c_int};
+use std::ffi::{CString, c_int, c_void};
 use std::panic::catch_unwind;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -97,6 +100,7 @@ impl Rank {
         {
             if let Some(Entry::Rank(rank)) = self.segment.entry(index) {
                 mpi.report(rank);
+                communicators::somebody_died();
                 events += 1;
             }
         }
@@ -144,12 +148,33 @@ pub extern "C" fn rw_rank_collectives_found() -> c_int {
     })
 }
 
+/// `register` of the coll component, also where a tool lists the parameters.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_rank_register() -> c_int {
+    guarded(|| {
+        communicators::register_parameter((&raw const mca_coll_ringwatch_component).cast());
+        SUCCESS
+    })
+}
+
+/// `comm_query` of the coll component: a communicator is being made.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_rank_communicator(handle: *mut c_void) {
+    guarded(|| {
+        if RANK.get().is_some() {
+            communicators::created(handle);
+        }
+        SUCCESS
+    });
+}
+
 /// End of `MPI_Init`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_rank_init_done() {
     guarded(|| {
         if let Some(rank) = RANK.get() {
             rank.enter(Phase::Running);
+            communicators::initialised();
             if rank.mpi().is_some() && openmpi::register_progress(progress) {
                 REGISTERED.store(true, Ordering::Relaxed);
             } else {
@@ -182,6 +207,7 @@ pub extern "C" fn rw_rank_close() -> c_int {
             if REGISTERED.swap(false, Ordering::Relaxed) {
                 openmpi::unregister_progress(progress);
             }
+            communicators::closed();
             rank.enter(Phase::Finalised);
         }
         SUCCESS

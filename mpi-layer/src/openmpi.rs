@@ -4,11 +4,16 @@
 //! libmpi and what it is linked to, because libmpi itself may have been loaded privately (mpi4py does).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::AtomicI32;
 
 /// `PMIX_ERR_PROC_TERM_WO_SYNC`, the status under which Open MPI expects to hear of a dead process.
 const TERM_WITHOUT_SYNC: c_int = -200;
 /// `MCA_BASE_VAR_SOURCE_DEFAULT`: nobody has set the parameter.
 const SOURCE_DEFAULT: c_int = 0;
+/// `MCA_BASE_VAR_TYPE_INT`, `OPAL_INFO_LVL_1` and `MCA_BASE_VAR_SCOPE_READONLY`.
+const TYPE_INT: c_int = 0;
+const LEVEL_BASIC: c_int = 0;
+const SCOPE_READONLY: c_int = 1;
 /// Values of `ompi_mpi_state` between which failures may be reported: after `MPI_Init`, and until `MPI_Finalize` has
 /// switched fault tolerance off.
 const STATE_RUNNING: std::ops::RangeInclusive<i32> = 2..=3;
@@ -60,7 +65,7 @@ impl OpenMpi {
     /// Whether failures may be reported now.
     pub fn accepts_failures(&self) -> bool {
         // SAFETY: `ompi_mpi_state` is an aligned atomic 32-bit integer that lives as long as libmpi.
-        let state = unsafe { std::sync::atomic::AtomicI32::from_ptr(self.state.cast_mut()) };
+        let state = unsafe { AtomicI32::from_ptr(self.state.cast_mut()) };
         STATE_RUNNING.contains(&state.load(std::sync::atomic::Ordering::Relaxed))
     }
 
@@ -175,11 +180,69 @@ impl Parameter {
     }
 }
 
+/// Registers an integer parameter of a component that is set with words; `storage` holds the default and receives the
+/// value. Open MPI itself refuses other words, with a message that lists these.
+pub fn register_choice(
+    component: *const c_void,
+    name: &CStr,
+    help: &CStr,
+    values: &[(c_int, &'static CStr)],
+    storage: &'static AtomicI32,
+) -> bool {
+    let Some(library) = Library::loaded() else { return false };
+    let mut list: Vec<Choice> =
+        values.iter().map(|(value, word)| Choice { value: *value, word: word.as_ptr() }).collect();
+    list.push(Choice { value: 0, word: std::ptr::null() });
+    // SAFETY: signatures of mca_base_var.h and mca_base_var_enum.h of Open MPI 5.0; the list is copied, the storage and
+    // the words live for ever.
+    unsafe {
+        let create: Option<unsafe extern "C" fn(*const c_char, *const Choice, *mut *mut c_void) -> c_int> =
+            library.function(c"mca_base_var_enum_create");
+        let register: Option<RegisterVariable> = library.function(c"mca_base_component_var_register");
+        let (Some(create), Some(register)) = (create, register) else { return false };
+        let mut choices = std::ptr::null_mut();
+        create(name.as_ptr(), list.as_ptr(), &mut choices) == 0
+            && register(
+                component,
+                name.as_ptr(),
+                help.as_ptr(),
+                TYPE_INT,
+                choices,
+                0,
+                0,
+                LEVEL_BASIC,
+                SCOPE_READONLY,
+                storage.as_ptr().cast(),
+            ) >= 0
+    }
+}
+
+/// `mca_base_var_enum_value_t`.
+#[repr(C)]
+struct Choice {
+    value: c_int,
+    word: *const c_char,
+}
+
+type RegisterVariable = unsafe extern "C" fn(
+    *const c_void,
+    *const c_char,
+    *const c_char,
+    c_int,
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *mut c_void,
+) -> c_int;
+
 /// The loaded libmpi.
-struct Library(*mut c_void);
+pub struct Library(*mut c_void);
 
 impl Library {
-    fn loaded() -> Option<Self> {
+    /// `None` before MPI is there.
+    pub fn loaded() -> Option<Self> {
         // SAFETY: asks for libraries that are loaded already; the handle is kept for ever, as libmpi is.
         let open = |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
         [c"libmpi.so.40", c"libopen_mpi.so.40"].into_iter().map(open).find(|handle| !handle.is_null()).map(Self)
@@ -189,13 +252,14 @@ impl Library {
     ///
     /// # Safety
     /// `F` is the type of a pointer to that function.
-    unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
+    pub unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) }
         // SAFETY: as required of the caller; sizes are equal.
         self.symbol(name).map(|address| unsafe { std::mem::transmute_copy(&address) })
     }
 
-    fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
+    /// Address of a variable or a function.
+    pub fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: a valid handle and a terminated name.
         let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         (!address.is_null()).then_some(address)

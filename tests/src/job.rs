@@ -38,6 +38,7 @@ pub struct Job {
     options: Vec<String>,
     environment: Vec<(String, String)>,
     program: Option<Vec<String>>,
+    diarist: Option<PathBuf>,
     arguments: Vec<String>,
     limit: Duration,
 }
@@ -61,6 +62,7 @@ impl Job {
             options: Vec::new(),
             environment: Vec::new(),
             program: None,
+            diarist: None,
             arguments: Vec::new(),
             limit: Duration::from_secs(60),
         };
@@ -124,6 +126,13 @@ impl Job {
     #[must_use]
     pub fn program(mut self, words: &[&str]) -> Self {
         self.program = Some(words.iter().map(|&word| word.to_owned()).collect());
+        self
+    }
+
+    /// Another program than the survivor that keeps a diary and takes arguments.
+    #[must_use]
+    pub fn diarist(mut self, program: &Path) -> Self {
+        self.diarist = Some(program.to_owned());
         self
     }
 
@@ -192,7 +201,8 @@ impl Job {
             Some(program) => words.extend(program.iter().cloned()),
             None => {
                 let diaries = folder.join("diaries").display().to_string();
-                words.extend([survivor().display().to_string(), "--events".into(), diaries]);
+                let program = self.diarist.as_deref().unwrap_or_else(|| survivor());
+                words.extend([program.display().to_string(), "--events".into(), diaries]);
                 words.extend(self.arguments.iter().cloned());
             }
         }

@@ -1,0 +1,55 @@
+//! Error scope: whose death interrupts the operations on a communicator.
+//!
+//! "Implicit Actions and Non-blocking Failure Recovery with MPI" (Bouteiller and Bosilca, 2022), figure 2. The info key
+//! has been written in four ways since; all of them are understood, with both words for each scope.
+
+use std::ffi::{CStr, c_int};
+
+/// Info keys for the error scope. The first is the one that every communicator shows.
+pub const SPELLINGS: [&CStr; 4] =
+    [c"mpix_error_scope", c"mpix_error_range", c"mpi_error_range", c"mpix_assert_error_scope"];
+
+/// Whose death interrupts the operations on a communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// That of a process without which the operation cannot complete: ULFM's own rule.
+    Local,
+    /// That of any member.
+    Group,
+    /// That of any process of the job.
+    Global,
+}
+
+impl Scope {
+    /// All scopes, at the index that is their value as a parameter.
+    pub const ALL: [Self; 3] = [Self::Local, Self::Group, Self::Global];
+
+    /// Reads the value of an info key, in any of its words.
+    pub fn parse(word: &CStr) -> Option<Self> {
+        match word.to_bytes() {
+            b"local" | b"process" => Some(Self::Local),
+            b"group" => Some(Self::Group),
+            b"global" | b"universe" => Some(Self::Global),
+            _ => None,
+        }
+    }
+
+    /// The word that `MPI_Comm_get_info` returns.
+    pub fn word(self) -> &'static CStr {
+        match self {
+            Self::Local => c"local",
+            Self::Group => c"group",
+            Self::Global => c"global",
+        }
+    }
+
+    /// Value as a parameter.
+    pub fn value(self) -> c_int {
+        self as c_int
+    }
+
+    /// The scope that has this value; `Local` for any other.
+    pub fn of(value: c_int) -> Self {
+        usize::try_from(value).ok().and_then(|index| Self::ALL.get(index).copied()).unwrap_or(Self::Local)
+    }
+}

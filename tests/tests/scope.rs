@@ -1,0 +1,239 @@
+//! Error scopes: whose death ends an operation that is blocked on living peers, and with which class.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use system_tests::diary::{Diaries, PROC_FAILED, REVOKED};
+use system_tests::job::compile;
+use system_tests::{Job, Lab, in_lab};
+
+/// The operation succeeds: the living peer comes, late.
+const SUCCESS: &str = "0";
+/// A blocked send is interrupted, or its receiver, when it is interrupted first, has thrown the message away and told the
+/// sender that it may go on: Open MPI 5.0.7 does not distinguish that from a delivery.
+const UNSENT: &str = "77 or 0";
+/// What Open MPI's own non-blocking collectives report: `MPI_ERR_OTHER` where the failure is met in starting a round.
+const FAILED_NBC: &str = "75 or 16";
+/// `MPI_ERR_INFO_VALUE`.
+const INFO_VALUE: &str = "33";
+/// Most operations of one job: each costs it a rank.
+const AT_ONCE: usize = 5;
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// The columns of the table: scopes, and for each whether the victim is a member or elsewhere in the job.
+const SCOPES: [&str; 3] = ["local", "group", "global"];
+const PLACES: [&str; 2] = ["inside", "outside"];
+
+/// How an operation ends for those who are blocked in it on rank 0, which lives and joins them when it knows of the
+/// death. Rank 0 gets the same.
+#[rustfmt::skip]
+const BLOCKED: [(&str, [[&str; 2]; 3]); 20] = [
+    //              local                   group               global
+    ("recv",       [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("any",        [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("probe",      [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("iprobe",     [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("send",       [[SUCCESS,     SUCCESS], [UNSENT,  SUCCESS], [UNSENT,  UNSENT]]),
+    ("ssend",      [[SUCCESS,     SUCCESS], [UNSENT,  SUCCESS], [UNSENT,  UNSENT]]),
+    ("isend",      [[SUCCESS,     SUCCESS], [UNSENT,  SUCCESS], [UNSENT,  UNSENT]]),
+    ("sendrecv",   [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("waitall",    [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("waitany",    [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("testany",    [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("barrier",    [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("bcast",      [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("allreduce",  [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("alltoall",   [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("allgather",  [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("scan",       [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("ibarrier",   [[FAILED_NBC,  SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("iallreduce", [[FAILED_NBC,  SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("comm_dup",   [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+];
+
+fn expected(operation: &str, scope: &str, place: &str) -> &'static str {
+    let row = BLOCKED.iter().find(|row| row.0 == operation).expect("a row of the table").1;
+    let column = |names: &[&str], name| names.iter().position(|known| *known == name).expect("a column of the table");
+    row[column(&SCOPES, scope)][column(&PLACES, place)]
+}
+
+fn scoped() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| compile("scoped", "mpicc"))
+}
+
+/// What a rank wrote about operation `number`.
+fn about(diaries: &Diaries, rank: u32, event: &str, number: usize) -> Option<String> {
+    let mut entries = diaries.of(rank).filter(|entry| entry.event == event);
+    entries.find(|entry| entry.details[0] == number.to_string()).map(|entry| entry.details[1..].join(" "))
+}
+
+/// A rank dies in each of the operations, and the others end as the table has it.
+fn strike(lab: &Lab, program: &Path, job: Job, scope: &str, how: &str, place: &str, operations: &[&str]) {
+    let job = job.diarist(program).arguments(&["--scope", scope, "--how", how, "--victim-is", place]);
+    let mut job = job.arguments(operations).start(lab);
+    let mut dead = Vec::new();
+    for (number, operation) in operations.iter().enumerate() {
+        let victim = 7 - u32::try_from(number).expect("a few operations");
+        dead.push(victim);
+        let living = job.others(&dead);
+        let all_wrote =
+            |diaries: &Diaries, event: &str| living.iter().all(|rank| about(diaries, *rank, event, number).is_some());
+        let what = |event: &str| format!("{event} in {operation} ({scope}, {how}, {place})");
+        job.wait(&what("blocked"), LIMIT, |diaries| all_wrote(diaries, "blocked"));
+        let _ = job.signal_rank(victim, libc::SIGKILL);
+        job.wait(&what("released"), LIMIT, |diaries| all_wrote(diaries, "result"));
+    }
+    let outcome = job.finish();
+    for (number, operation) in operations.iter().enumerate() {
+        for rank in 0..7 - u32::try_from(number).expect("a few operations") {
+            let (class, expected) =
+                (about(&outcome.diaries, rank, "result", number), expected(operation, scope, place));
+            let what =
+                format!("{operation} at rank {rank} ends with {expected}, not {class:?} ({scope}, {how}, {place})");
+            outcome
+                .require(class.as_deref().is_some_and(|class| expected.split(" or ").any(|one| one == class)), &what);
+        }
+    }
+    for rank in outcome.survivors(&dead) {
+        outcome.finalized(rank);
+    }
+    outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+}
+
+/// Every operation of the table, for one of its columns.
+fn column(scope: &str, place: &str) {
+    let all: Vec<&str> = BLOCKED.iter().map(|row| row.0).collect();
+    in_lab(|lab| {
+        for operations in all.chunks(AT_ONCE) {
+            strike(lab, scoped(), Job::new(), scope, "set", place, operations);
+        }
+    });
+}
+
+#[test]
+fn local_with_a_victim_inside() {
+    column("local", "inside");
+}
+
+#[test]
+fn local_with_a_victim_outside() {
+    column("local", "outside");
+}
+
+#[test]
+fn group_with_a_victim_inside() {
+    column("group", "inside");
+}
+
+#[test]
+fn group_with_a_victim_outside() {
+    column("group", "outside");
+}
+
+#[test]
+fn global_with_a_victim_inside() {
+    column("global", "inside");
+}
+
+#[test]
+fn global_with_a_victim_outside() {
+    column("global", "outside");
+}
+
+/// What `MPI_Comm_dup` hands on interrupts as what was set.
+#[test]
+fn a_duplicate_has_the_scope() {
+    in_lab(|lab| {
+        strike(lab, scoped(), Job::new(), "group", "dup", "inside", &["recv"]);
+        strike(lab, scoped(), Job::new(), "global", "dup", "outside", &["recv"]);
+    });
+}
+
+/// The parameter holds for every communicator whose info says nothing.
+#[test]
+fn the_scope_is_a_parameter() {
+    in_lab(|lab| {
+        let by_default = |scope| Job::new().options(&["--mca", "coll_ringwatch_error_scope", scope]);
+        strike(lab, scoped(), by_default("group"), "group", "default", "inside", &["recv"]);
+        strike(lab, scoped(), by_default("global"), "global", "default", "outside", &["allreduce"]);
+        strike(lab, scoped(), Job::new(), "local", "default", "inside", &["recv"]);
+    });
+}
+
+/// Every spelling and every word; what inherits; what is refused.
+#[test]
+fn info_keys() {
+    const KEYS: [&str; 4] = ["mpix_error_scope", "mpix_error_range", "mpi_error_range", "mpix_assert_error_scope"];
+    const WORDS: [(&str, &str); 5] =
+        [("local", "local"), ("process", "local"), ("group", "group"), ("global", "global"), ("universe", "global")];
+    const OTHERS: [(&str, &str); 19] = [
+        ("world", "local"),
+        ("self", "local"),
+        ("dup_with_info", "group"),
+        ("dup", "group"),
+        ("dup-of-dup", "group"),
+        ("idup", "group"),
+        ("changed", "local"),
+        ("origin-of-changed", "group"),
+        ("dup-of-changed", "local"),
+        ("split", "local"),
+        ("split_type", "group"),
+        ("last:range", "global"),
+        ("last:other", "global"),
+        ("last:unused", "-"),
+        ("last:main", "local"),
+        ("bad", "group"),
+        ("bad-alias:own", "-"),
+        ("bad-alias:main", "group"),
+        // Nothing is taken from a value that is refused, so it has what it inherits.
+        ("bad-dup", "group"),
+    ];
+    in_lab(|lab| {
+        let keys = compile("keys", "mpicc");
+        let outcome = Job::new().ranks(2).diarist(&keys).run(lab);
+        let info = |rank, name: &str| {
+            let mut entries = outcome.diaries.of(rank).filter(|entry| entry.event == "info");
+            entries.find(|entry| entry.details[0] == name).map(|entry| entry.details[1].clone())
+        };
+        for rank in 0..2 {
+            let require = |name: &str, expected: &str| {
+                let value = info(rank, name);
+                outcome.require(value.as_deref() == Some(expected), &format!("{name} is {expected}, not {value:?}"));
+            };
+            for key in KEYS {
+                for (word, meant) in WORDS {
+                    require(&format!("{key}={word}:own"), meant);
+                    require(&format!("{key}={word}:main"), meant);
+                }
+            }
+            OTHERS.iter().for_each(|(name, expected)| require(name, expected));
+            let refused: Vec<String> =
+                outcome.diaries.of(rank).filter(|entry| entry.event == "handler").map(|entry| entry.text()).collect();
+            let as_promised = refused.len() == 3
+                && ["set", "set-alias", "dup"].iter().zip(&refused).all(|(name, text)| {
+                    text.starts_with(&format!("{name} {INFO_VALUE} ")) && text.contains("local, group or global")
+                });
+            outcome.require(as_promised, &format!("each bad value is an error of the communicator: {refused:?}"));
+            outcome.finalized(rank);
+        }
+        let told = outcome.stderr.contains("mpix_error_scope cannot be 'everybody'");
+        outcome.require(told, "the sentence names key and value");
+    });
+}
+
+/// Open MPI itself refuses a word that is none, and says which there are.
+#[test]
+fn a_bad_parameter_is_refused() {
+    in_lab(|lab| {
+        let keys = compile("keys", "mpicc");
+        let options = ["--mca", "coll_ringwatch_error_scope", "everybody"];
+        let outcome = Job::new().ranks(2).options(&options).diarist(&keys).run(lab);
+        for word in ["everybody", "local", "group", "global"] {
+            outcome.require(outcome.stderr.contains(word), &format!("the message has the word '{word}'"));
+        }
+        let scope = outcome.diaries.all("info").next().map(|entry| entry.text());
+        outcome.require(scope.as_deref() == Some("world local"), &format!("the scope stays local, not {scope:?}"));
+    });
+}
