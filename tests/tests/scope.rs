@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use system_tests::diary::{Diaries, PROC_FAILED, REVOKED};
-use system_tests::job::compile;
+use system_tests::job::{compile, compile_fortran};
+use system_tests::lab::run;
 use system_tests::{Job, Lab, in_lab};
 
 /// The operation succeeds: the living peer comes, late.
@@ -235,5 +236,57 @@ fn a_bad_parameter_is_refused() {
         }
         let scope = outcome.diaries.all("info").next().map(|entry| entry.text());
         outcome.require(scope.as_deref() == Some("world local"), &format!("the scope stays local, not {scope:?}"));
+    });
+}
+
+/// The scope reaches programs whose calls take another way into Open MPI than those of C.
+fn in_another_language(lab: &Lab, program: &Path) {
+    strike(lab, program, Job::new(), "group", "set", "inside", &["recv"]);
+    strike(lab, program, Job::new(), "global", "set", "outside", &["recv"]);
+    strike(lab, program, Job::new(), "global", "set", "outside", &["allreduce"]);
+    strike(lab, program, Job::new(), "local", "set", "inside", &["recv"]);
+    strike(lab, program, Job::new(), "local", "set", "inside", &["allreduce"]);
+}
+
+#[test]
+fn in_fortran_with_mpif_h() {
+    in_lab(|lab| in_another_language(lab, &compile_fortran("scoped", 1)));
+}
+
+#[test]
+fn in_fortran_with_the_module_mpi() {
+    in_lab(|lab| in_another_language(lab, &compile_fortran("scoped", 2)));
+}
+
+#[test]
+fn in_fortran_with_the_module_mpi_f08() {
+    in_lab(|lab| in_another_language(lab, &compile_fortran("scoped", 3)));
+}
+
+#[test]
+fn in_python() {
+    let program = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/programs/scoped.py"));
+    in_lab(|lab| in_another_language(lab, program));
+}
+
+/// The example: a death in library 2 brings library 1 back to the application, too.
+#[test]
+fn in_two_libraries() {
+    in_lab(|lab| {
+        let program = "/tmp/system-tests/libraries";
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/libraries.c");
+        run("mpicc", &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, source]);
+        let outcome = Job::new().program(&[program, "--fail", "5@20"]).run(lab);
+        for rank in outcome.survivors(&[5]) {
+            let library = if rank < 2 { 1 } else { 2 };
+            let start = format!("process {rank} leaves library {library} in step ");
+            let interrupted: Vec<_> = outcome.stdout.lines().filter(|line| line.starts_with(&start)).collect();
+            let class = if library == 1 { "MPI_ERR_REVOKED" } else { "MPI_ERR_" };
+            let as_promised = interrupted.len() == 1 && interrupted[0].contains(class);
+            outcome.require(as_promised, &format!("rank {rank} is interrupted once in its library: {interrupted:?}"));
+            let end = format!("process {rank} has done 1000 steps, 7 processes are left");
+            outcome.require(outcome.stdout.lines().any(|line| line == end), &end);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
     });
 }
