@@ -9,15 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 
 use propagation::{NodeId, RankReason};
 use prte_hooks::{ProcessEvent, Runtime};
-use rdma_heartbeat::launch::{LAUNCH_VERSION, LaunchData, Startup, ToDaemon, decode, encode};
+use rdma_heartbeat::launch::{LAUNCH_VERSION, LaunchData, Startup, ToDaemon, Unreadable};
 use rdma_heartbeat::logging::{host, say};
 use rdma_heartbeat::offload;
 use rdma_heartbeat::order::{Order, table};
 use rdma_heartbeat::parameters::{Settings, bad_order};
 use rdma_heartbeat::segment::{Entry, SEGMENT_VARIABLE, Segment, path_of};
+use rdma_heartbeat::versions::RELEASE;
 
 use crate::supervisor::Supervisor;
-use crate::{environment, network, parameters};
+use crate::{environment, network, parameters, releases};
 
 /// Exit status of prterun for a job that could not go on.
 pub const JOB_ENDED: c_int = 1;
@@ -71,7 +72,7 @@ pub fn check(settings: &Settings) -> Result<(), String> {
     if settings.enable {
         // Whether it has all nodes is known when they are.
         settings.order.ring(&[]).map_err(|why| bad_order(&settings.parameters.ring_order, &why).to_string())?;
-        environment::find_daemon(&settings.daemon)?;
+        releases::check(&environment::find_daemon(&settings.daemon)?)?;
         let addresses = network::addresses(&settings.parameters.interfaces)?;
         network::open(&addresses, settings.parameters.ports)?;
         if environment::is_launcher() && offload::server_of(&settings.parameters, &host()).is_some() {
@@ -110,7 +111,7 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
     };
     let (launch, socket) = prepare(nspace, runtime.as_ref(), settings, ring)?;
     environment::find_daemon(&parameters::settings().map(|settings| settings.daemon).unwrap_or_default())?;
-    let bytes = encode(&launch).map_err(|error| error.to_string())?;
+    let bytes = launch.to_bytes().map_err(|error| error.to_string())?;
     *lock(&LAUNCHED) = Some(Launched { launch, socket });
     Ok(Some(bytes))
 }
@@ -166,16 +167,25 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
     if JOB.get().is_some() {
         return Ok(Vec::new());
     }
-    let launch: LaunchData = decode(bytes).map_err(|error| format!("the launch data cannot be read ({error})"))?;
-    if launch.version != LAUNCH_VERSION {
-        return Err(format!(
-            "prterun's node has ringwatch with launch data of version {}, this node {LAUNCH_VERSION}: install the same release on every node",
-            launch.version
-        ));
-    }
     environment::stay_loaded();
     // SAFETY: PMIx is initialised when a job is set up.
     let me = unsafe { c_shims::pmix::rw_pmix_my_rank() };
+    let configured = parameters::settings().map(|settings| settings.daemon).unwrap_or_default();
+    let launch = match LaunchData::from_bytes(bytes) {
+        Ok(launch) => launch,
+        Err(Unreadable::Release(contact)) => {
+            let daemon = environment::find_daemon(&configured).ok().and_then(|daemon| releases::of(&daemon));
+            return releases::refuse(&contact, me, daemon).map(|()| Vec::new());
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let daemon = environment::find_daemon(&configured)?;
+    if me != 0 {
+        let found = releases::of(&daemon);
+        if found.as_deref() != Some(RELEASE) {
+            return releases::refuse(&launch.contact(), me, found).map(|()| Vec::new());
+        }
+    }
     let socket = match lock(&LAUNCHED).take() {
         Some(launched) if me == 0 && launched.launch == launch => launched.socket,
         _ => {
@@ -189,7 +199,6 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
     let (segment, file) = Segment::create(&ranks, capacity).map_err(|error| error.to_string())?;
     let path = path_of(&file);
     let rank_environment = launch.rank_environment.clone();
-    let daemon = environment::find_daemon(&parameters::settings().map(|settings| settings.daemon).unwrap_or_default())?;
     let startup = Startup {
         launch: launch.clone(),
         me,

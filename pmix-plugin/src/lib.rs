@@ -10,6 +10,7 @@ mod environment;
 mod job;
 mod network;
 mod parameters;
+mod releases;
 mod supervisor;
 
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
+use rdma_heartbeat::interfaces::is_meant;
 
 /// An IPv4 address of this node.
 struct Interface {
@@ -32,7 +33,7 @@ pub fn addresses(wanted: &[String]) -> Result<Vec<Ipv4Addr>, String> {
             if wanted.is_empty() {
                 !interface.address.is_loopback()
             } else {
-                wanted.iter().any(|one| matches(one, interface))
+                wanted.iter().any(|one| is_meant(one, &interface.name, interface.address))
             }
         })
         .map(|interface| interface.address)
@@ -51,17 +52,6 @@ fn interfaces() -> Vec<Interface> {
             Some(Interface { name: one.interface_name, address })
         })
         .collect()
-}
-
-fn matches(wanted: &str, interface: &Interface) -> bool {
-    match wanted.split_once('/') {
-        None => wanted == interface.name || wanted.parse() == Ok(interface.address),
-        Some((net, bits)) => {
-            let (Ok(net), Ok(bits)) = (net.parse::<Ipv4Addr>(), bits.parse::<u32>()) else { return false };
-            let mask = if bits == 0 { 0 } else { u32::MAX.checked_shl(32u32.saturating_sub(bits)).unwrap_or(0) };
-            bits <= 32 && (net.to_bits() & mask) == (interface.address.to_bits() & mask)
-        }
-    }
 }
 
 /// Opens the node's socket: on the only chosen address if there is just one, else on all; in the port range.

@@ -58,7 +58,7 @@ const LATE: Duration = Duration::from_millis(1);
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The first packet is none, or none of this version.
-    #[error("ringwatchd {} and the plugin that started it are of different versions", env!("CARGO_PKG_VERSION"))]
+    #[error("ringwatchd {} and the plugin that started it are of different versions", crate::versions::RELEASE)]
     Version,
     /// The job's settings cannot work.
     #[error("{0}")]

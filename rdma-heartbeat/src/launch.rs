@@ -9,8 +9,10 @@ use std::time::Duration;
 use propagation::{EndReason, NodeId, NodeReason, RankReason, Strategy, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::versions::{Contact, RELEASE};
+
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 5;
+pub const LAUNCH_VERSION: u16 = 6;
 
 /// Largest packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;
@@ -95,10 +97,53 @@ pub struct LaunchData {
 }
 
 impl LaunchData {
+    /// As bytes for the launch message: after a [`Contact`], which every release can read.
+    ///
+    /// # Errors
+    /// Only if the value cannot be encoded, which nothing can cause.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, postcard::Error> {
+        Ok([encode(&self.contact())?, encode(self)?].concat())
+    }
+
+    /// What nodes of every release can read of it.
+    #[must_use]
+    pub fn contact(&self) -> Contact {
+        Contact {
+            version: self.version,
+            release: RELEASE.into(),
+            job: self.job,
+            key: self.key,
+            rendezvous: self.rendezvous.clone(),
+        }
+    }
+
+    /// Reads the bytes of a launch message.
+    ///
+    /// # Errors
+    /// If they are of another release, with which a [`Contact`] is all that both know; or no launch data.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let (contact, rest) = postcard::take_from_bytes::<Contact>(bytes)?;
+        if (contact.version, contact.release.as_str()) != (LAUNCH_VERSION, RELEASE) {
+            return Err(Unreadable::Release(contact));
+        }
+        Ok(decode(rest)?)
+    }
+
     /// Ranks on `node`, ascending: the order of the slots in the node's segment.
     pub fn ranks_of(&self, node: NodeId) -> impl Iterator<Item = u32> + '_ {
         (0u32..).zip(&self.rank_nodes).filter(move |(_, n)| **n == node).map(|(rank, _)| rank)
     }
+}
+
+/// Why launch data cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// It was made by another release.
+    #[error("the node of mpirun has another release of ringwatch")]
+    Release(Contact),
+    /// It is none.
+    #[error("the launch data cannot be read ({0})")]
+    Malformed(#[from] postcard::Error),
 }
 
 /// First packet to a new `ringwatchd`.

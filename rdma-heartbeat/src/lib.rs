@@ -8,6 +8,7 @@
 //! | [`daemon`] | the loop that joins all the others |
 //! | [`job`] | which ranks and nodes are dead, and when that ends the job: no I/O |
 //! | [`rendezvous`] | how the nodes learn each other's addresses: no I/O |
+//! | [`versions`] | that one job runs the same release everywhere: no I/O |
 //! | [`stopped`] | when a process counts as stopped: no I/O |
 //! | [`suspension`] | when the whole job is suspended, which is nobody's failure: no I/O |
 //! | [`network`] | messages over a transport, with what was refused |
@@ -22,6 +23,7 @@
 //! | [`history`] | what `ringwatch events` shows: what happened, on every node |
 //! | [`regularity`] | how regularly heartbeats come and the daemon turns: no I/O |
 //! | [`distribution`] | how often which time was measured: no I/O |
+//! | [`interfaces`] | names, addresses and subnets of interfaces: no I/O |
 //! | [`sink`] | files that are written without waiting |
 //! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
 
@@ -32,6 +34,7 @@ pub mod daemon;
 pub mod defaults;
 pub mod distribution;
 pub mod history;
+pub mod interfaces;
 pub mod job;
 pub mod launch;
 pub mod lifeline;
@@ -54,4 +57,5 @@ pub mod suspension;
 #[cfg(test)]
 mod testing;
 pub mod transport;
+pub mod versions;
 pub mod watch;

@@ -10,6 +10,7 @@ use tracing::warn;
 
 use crate::launch::LaunchData;
 use crate::transport::Transport;
+use crate::versions::Refusal;
 
 /// Kinds of refused datagrams, in the order of [`Counters::rejected`].
 pub const REJECTED_KINDS: [&str; 9] =
@@ -45,6 +46,9 @@ pub struct Network {
     incoming: Box<[u8]>,
     outgoing: Vec<u8>,
     counters: Counters,
+    job: u64,
+    key: [u8; 32],
+    refusal: Option<Refusal>,
 }
 
 impl Network {
@@ -61,6 +65,9 @@ impl Network {
             incoming: vec![0; MAX_LEN + 1].into_boxed_slice(),
             outgoing: Vec::with_capacity(2048),
             counters: Counters::default(),
+            job: launch.job,
+            key: launch.key,
+            refusal: None,
         }
     }
 
@@ -111,11 +118,25 @@ impl Network {
                 self.refuse(UNKNOWN_NODE, address, &format!("it claims to come from node {from}"));
                 None
             }
+            Err(Rejected::NotOurs | Rejected::Truncated) if self.is_refusal(length) => None,
             Err(rejected) => {
                 self.refuse(kind_of(rejected), address, &rejected);
                 None
             }
         }
+    }
+
+    /// Whether a node of another release refuses to take part: [`Network::take_refusal`] has it then.
+    fn is_refusal(&mut self, length: usize) -> bool {
+        let refusal = Refusal::open(&self.incoming[..length], self.job, &self.key);
+        let known = refusal.filter(|refusal| refusal.node < self.universe && refusal.node != self.me);
+        self.refusal = known;
+        self.refusal.is_some()
+    }
+
+    /// What the last datagram was if it was a refusal to take part.
+    pub fn take_refusal(&mut self) -> Option<Refusal> {
+        self.refusal.take()
     }
 
     fn refuse(&mut self, kind: usize, address: SocketAddr, why: &dyn std::fmt::Display) {

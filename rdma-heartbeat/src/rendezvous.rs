@@ -5,6 +5,9 @@
 //! which says "I heard you, wait", and once everybody has called sends the roster to all. It goes on to answer a late
 //! `Hello` with the roster, because the datagrams may get lost.
 //!
+//! A node with another release of ringwatch cannot take part, and says so to node 0, which then waits only a moment more
+//! for others that cannot either.
+//!
 //! Nobody can know which address of node 0 works from everywhere; so each node keeps the one from which its answer came.
 
 use std::collections::BTreeMap;
@@ -13,8 +16,12 @@ use std::time::Duration;
 
 use propagation::{Message, NodeId, Time};
 
+use crate::versions::Refusal;
+
 /// Time between two calls of a node that waits.
 const CALL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long node 0 waits for others that refuse once one has.
+const LAST_REFUSALS: Duration = Duration::from_secs(1);
 /// Addresses in one datagram of the roster: 64 IPv6 addresses stay below the usual 1500 bytes of a frame.
 const PART: usize = 64;
 
@@ -27,6 +34,8 @@ pub enum Step {
     Complete(Vec<SocketAddr>),
     /// At node 0: these nodes did not call in time.
     Missing(Vec<NodeId>),
+    /// At node 0: these nodes have other releases of ringwatch.
+    Mixed(Vec<Refusal>),
     /// At other nodes: node 0 did not answer in time.
     NoAnswer,
 }
@@ -53,7 +62,13 @@ impl Rendezvous {
         if me == 0 {
             // Nobody uses what stands in for node 0's own address.
             let own = rendezvous.first().copied().unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-            return Self::Leader(Leader { own, universe, callers: BTreeMap::new(), fails_at: now + limit });
+            return Self::Leader(Leader {
+                own,
+                universe,
+                callers: BTreeMap::new(),
+                refusals: BTreeMap::new(),
+                fails_at: now + limit,
+            });
         }
         Self::Caller(Caller {
             me,
@@ -76,9 +91,19 @@ impl Rendezvous {
         }
     }
 
+    /// Takes a node's refusal to take part.
+    pub fn refused(&mut self, now: Time, refusal: Refusal, out: &mut Vec<Step>) {
+        if let Self::Leader(leader) = self {
+            leader.refused(now, refusal, out);
+        }
+    }
+
     /// Does what is due.
     pub fn tick(&mut self, now: Time, out: &mut Vec<Step>) {
         match self {
+            Self::Leader(leader) if now >= leader.fails_at && !leader.refusals.is_empty() => {
+                out.push(Step::Mixed(leader.refusals.values().cloned().collect()));
+            }
             Self::Leader(leader) if now >= leader.fails_at => {
                 out.push(Step::Missing(
                     (1..leader.universe).filter(|node| !leader.callers.contains_key(node)).collect(),
@@ -105,6 +130,7 @@ pub struct Leader {
     own: SocketAddr,
     universe: u32,
     callers: BTreeMap<NodeId, SocketAddr>,
+    refusals: BTreeMap<NodeId, Refusal>,
     fails_at: Time,
 }
 
@@ -122,6 +148,16 @@ impl Leader {
         let parts = roster_messages(&roster);
         for (node, address) in &self.callers {
             out.extend(parts.iter().map(|part| Step::Send(*node, *address, part.clone())));
+        }
+    }
+}
+
+impl Leader {
+    fn refused(&mut self, now: Time, refusal: Refusal, out: &mut Vec<Step>) {
+        self.fails_at = self.fails_at.min(now + LAST_REFUSALS);
+        self.refusals.insert(refusal.node, refusal);
+        if self.callers.len() + self.refusals.len() + 1 >= self.universe as usize {
+            out.push(Step::Mixed(self.refusals.values().cloned().collect()));
         }
     }
 }
@@ -290,6 +326,26 @@ mod tests {
         assert_eq!(leader.deadline(), LIMIT);
         leader.tick(LIMIT, &mut out);
         assert_eq!(out, [Step::Missing(vec![1, 3])]);
+    }
+
+    #[test]
+    fn the_leader_names_those_that_refuse_without_waiting_for_the_others() {
+        let refusal = |node| Refusal { node, host: format!("h{node}"), plugin: "9".into(), daemon: "9".into() };
+        let mut leader = Rendezvous::new(0, 4, &[address(0)], Time::ZERO, LIMIT);
+        let mut out = Vec::new();
+        let soon = Duration::from_millis(5);
+        leader.handle(2, address(2), &hello(2), &mut out);
+        out.clear();
+        leader.refused(soon, refusal(3), &mut out);
+        leader.refused(soon * 2, refusal(3), &mut out);
+        assert_eq!(out, []);
+        assert_eq!(leader.deadline(), soon + LAST_REFUSALS);
+        leader.tick(soon + LAST_REFUSALS, &mut out);
+        assert_eq!(out, [Step::Mixed(vec![refusal(3)])]);
+        out.clear();
+        // When everybody has spoken there is nothing to wait for.
+        leader.refused(soon * 3, refusal(1), &mut out);
+        assert_eq!(out, [Step::Mixed(vec![refusal(1), refusal(3)])]);
     }
 
     #[test]

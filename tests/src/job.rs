@@ -40,6 +40,7 @@ pub struct Job {
     program: Option<Vec<String>>,
     diarist: Option<PathBuf>,
     arguments: Vec<String>,
+    agent: String,
     limit: Duration,
 }
 
@@ -64,6 +65,7 @@ impl Job {
             program: None,
             diarist: None,
             arguments: Vec::new(),
+            agent: "/usr/local/bin/rw-ssh".into(),
             limit: Duration::from_secs(60),
         };
         job.parameter("period", "20ms").parameter("timeout", "300ms").parameter("stop_timeout", "400ms")
@@ -150,6 +152,13 @@ impl Job {
         self.arguments(&["--op", operation, "--victims", &list.join(",")])
     }
 
+    /// Another program than rw-ssh that starts PRRTE's daemons.
+    #[must_use]
+    pub fn agent(mut self, path: &Path) -> Self {
+        self.agent = path.display().to_string();
+        self
+    }
+
     /// How long mpirun may take before that counts as a hang.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
@@ -183,8 +192,7 @@ impl Job {
     }
 
     fn command(&self, folder: &Path) -> Vec<String> {
-        let mut words: Vec<String> =
-            ["mpirun", "--prtemca", "plm_ssh_agent", "/usr/local/bin/rw-ssh"].map(Into::into).into();
+        let mut words: Vec<String> = ["mpirun", "--prtemca", "plm_ssh_agent", &self.agent].map(Into::into).into();
         if self.fault_tolerant {
             words.extend(["--with-ft", "ulfm"].map(Into::into));
             let logged = [("log_level", "info".to_owned()), ("log", folder.join("%h.log").display().to_string())];

@@ -7,6 +7,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use rdma_heartbeat::allocations::Counting;
 use rdma_heartbeat::control::Control;
 use rdma_heartbeat::launch::{CONTROL_FD, SEGMENT_FD, UDP_FD};
+use rdma_heartbeat::versions::RELEASE;
 use rdma_heartbeat::{daemon, logging, offload, setup};
 
 const HELP: &str = "\
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
             DONE
         }
         ["--version" | "-V"] => {
-            println!("ringwatchd {}", env!("CARGO_PKG_VERSION"));
+            println!("ringwatchd {}", RELEASE);
             DONE
         }
         _ => {

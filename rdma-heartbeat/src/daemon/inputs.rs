@@ -17,6 +17,7 @@ use crate::poller::Token;
 use crate::rendezvous::{Step, roster_messages};
 use crate::runtime::Loss;
 use crate::segment::FLAG_HELD;
+use crate::versions;
 use crate::watch::Sighting;
 
 /// How long a rank may live on after it has left the runtime without a word: it has closed its descriptors, say, so
@@ -198,8 +199,9 @@ impl Daemon {
         let most = if now < self.link_deadline() { 1 } else { DATAGRAMS_PER_TURN };
         for _ in 0..most {
             let Some(datagram) = self.network.as_mut().and_then(|network| network.receive()) else { return };
-            if let Some((from, address, message)) = datagram {
-                self.take_message(now, from, address, message);
+            match datagram {
+                Some((from, address, message)) => self.take_message(now, from, address, message),
+                None => self.hear_refusal(now),
             }
         }
     }
@@ -215,8 +217,10 @@ impl Daemon {
             };
             // Whatever the wall clock says, it was not there at the last look.
             self.heartbeats_until = now.saturating_sub(age).max(self.heartbeats_until);
-            if let Some((from, address, message)) = datagram {
-                self.take_message(self.heartbeats_until, from, address, message);
+            match datagram {
+                Some((from, address, message)) => self.take_message(self.heartbeats_until, from, address, message),
+                // It may look like a heartbeat to the kernel, which does not know the difference.
+                None => self.hear_refusal(now),
             }
         }
         if !self.heartbeats_left {
@@ -257,6 +261,15 @@ impl Daemon {
         }
     }
 
+    /// At node 0: a node with another release takes no part.
+    fn hear_refusal(&mut self, now: Time) {
+        let refusal = self.network.as_mut().and_then(|network| network.take_refusal());
+        if let (Some(refusal), Link::Meeting(rendezvous), None) = (refusal, &mut self.link, &self.ending) {
+            rendezvous.refused(now, refusal, &mut self.steps);
+            self.follow_steps(now);
+        }
+    }
+
     /// The roster that it was sent got lost, or it is a new incarnation.
     fn answer_late_caller(&mut self, from: NodeId, address: std::net::SocketAddr) {
         let Some(network) = &mut self.network else { return };
@@ -283,6 +296,9 @@ impl Daemon {
                 Step::Missing(nodes) => {
                     let sentence = sentence_about_missing(&nodes);
                     self.end_job(EndReason::InitFailure, sentence, now);
+                }
+                Step::Mixed(refusals) => {
+                    self.end_job(EndReason::InitFailure, versions::sentence(refusals.iter()), now);
                 }
                 Step::NoAnswer => self.stop(propagation::StopReason::CutOff, now),
             }

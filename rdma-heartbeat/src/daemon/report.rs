@@ -45,7 +45,7 @@ impl Daemon {
         let flags = host.map_or_else(|| self.flags.counters(), |host| host.counters());
         let named = |name: &str, value| (name.to_owned(), value);
         Report {
-            version: env!("CARGO_PKG_VERSION").into(),
+            version: crate::versions::RELEASE.into(),
             job: launch.nspace.clone(),
             host: self.host.clone(),
             node: self.startup.me,

@@ -15,12 +15,13 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use rdma_heartbeat::versions::RELEASE;
 
 /// The exit status of a command line that cannot be carried out.
 const USAGE: u8 = 2;
 
 #[derive(Parser)]
-#[command(name = "ringwatch", version, about = "Shows how the nodes of fault-tolerant MPI jobs watch each other")]
+#[command(name = "ringwatch", version = RELEASE, about = "Shows how the nodes of fault-tolerant MPI jobs watch each other")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
         Command::Simulate(arguments) => simulate::simulate(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Version => {
-            print(&format!("ringwatch {}\n", env!("CARGO_PKG_VERSION")));
+            print(&format!("ringwatch {}\n", RELEASE));
             ExitCode::SUCCESS
         }
     }

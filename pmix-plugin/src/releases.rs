@@ -1,0 +1,89 @@
+//! Which release of ringwatch this node has, and what a node does whose release is not that of the job.
+
+use std::io::Read;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::SigSet;
+use propagation::NodeId;
+use rdma_heartbeat::versions::{Contact, RELEASE, Refusal, told_by_daemon};
+
+/// How long `ringwatchd --version` may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest answer, in bytes.
+const LONGEST: u64 = 512;
+/// How often and how long node 0 is told, because datagrams get lost.
+const INTERVAL: Duration = Duration::from_millis(50);
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The release of a `ringwatchd`, if it tells.
+pub fn of(daemon: &Path) -> Option<String> {
+    let mut command = Command::new(daemon);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let answer = child.stdout.take()?;
+    let until = Instant::now() + PATIENCE;
+    let (mut text, mut rest) = (Vec::new(), answer.take(LONGEST));
+    let mut piece = [0; 64];
+    loop {
+        let left = PollTimeout::try_from(until.saturating_duration_since(Instant::now())).unwrap_or(PollTimeout::ZERO);
+        let ready = poll(&mut [PollFd::new(rest.get_ref().as_fd(), PollFlags::POLLIN)], left);
+        if ready.is_ok_and(|count| count == 0) {
+            let _ = child.kill();
+            return None;
+        }
+        match rest.read(&mut piece) {
+            Ok(0) | Err(_) => break,
+            Ok(length) => text.extend_from_slice(&piece[..length]),
+        }
+    }
+    // PRRTE may have waited for it first.
+    let _ = child.wait();
+    told_by_daemon(&String::from_utf8_lossy(&text)).map(ToOwned::to_owned)
+}
+
+/// Whether prterun's own node has one release.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn check(daemon: &Path) -> Result<(), String> {
+    let found = of(daemon);
+    if found.as_deref() == Some(RELEASE) {
+        return Ok(());
+    }
+    let host = rdma_heartbeat::logging::host();
+    let found = found.unwrap_or_else(|| "of a release that it does not tell".into());
+    let path = daemon.display();
+    Err(format!("{host} has a plugin of ringwatch {RELEASE}, but {path} is {found}: install the same release of both"))
+}
+
+/// Tells node 0 that this node takes no part, again and again: it ends the job, and this process with it.
+///
+/// # Errors
+/// A sentence if that cannot be begun.
+pub fn refuse(contact: &Contact, me: NodeId, daemon: Option<String>) -> Result<(), String> {
+    let host = rdma_heartbeat::logging::host();
+    let refusal = Refusal { node: me, host, plugin: RELEASE.into(), daemon: daemon.unwrap_or_default() };
+    let datagram = refusal.seal(contact.job, &contact.key);
+    let addresses = contact.rendezvous.clone();
+    let body = move || {
+        // PRRTE handles its signals in its own thread.
+        let _ = SigSet::all().thread_block();
+        let begun = Instant::now();
+        while begun.elapsed() < LIMIT {
+            for address in &addresses {
+                let own = match address {
+                    SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+                    SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+                };
+                let _ = UdpSocket::bind(own).and_then(|socket| socket.send_to(&datagram, address));
+            }
+            std::thread::sleep(INTERVAL);
+        }
+    };
+    std::thread::Builder::new().name("ringwatch".into()).spawn(body).map(drop).map_err(|error| error.to_string())
+}

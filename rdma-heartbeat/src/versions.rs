@@ -1,0 +1,184 @@
+//! That one job runs the same release everywhere, without I/O: what nodes of different releases can still say to each
+//! other.
+//!
+//! The launch data begins with a [`Contact`], whose layout is that of every release. A node that finds another release in
+//! it than its own, or whose `ringwatchd` is of another release than its plugin, says so to node 0 with a [`Refusal`],
+//! which has the same layout everywhere, too; node 0 ends the job with one sentence that names the nodes.
+
+use std::net::SocketAddr;
+
+use propagation::NodeId;
+use serde::{Deserialize, Serialize};
+
+/// This release. Packagers may name theirs when they build, with the variable `RINGWATCH_RELEASE`.
+pub const RELEASE: &str = match option_env!("RINGWATCH_RELEASE") {
+    Some(release) => release,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
+/// What a refusal begins with: nothing else that a node may receive does.
+const MAGIC: &[u8; 16] = b"ringwatch-other\0";
+const MAC_LEN: usize = 32;
+/// What the key of the job is used for here.
+const PURPOSE: &str = "ringwatch 2026 refusal of a node with another release";
+/// Longest names in a refusal, in bytes.
+const LONGEST_NAME: usize = 256;
+/// Longest refusal, in bytes.
+pub const MAX_LEN: usize = 1200;
+/// Most nodes that a sentence names.
+const NAMED: usize = 16;
+
+/// How the launch data begins, in every release. Only ever changed together with its first number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contact {
+    /// Layout of what follows this contact.
+    pub version: u16,
+    /// Release of ringwatch on prterun's node.
+    pub release: String,
+    /// Identity of the job.
+    pub job: u64,
+    /// Key of the job.
+    pub key: [u8; 32],
+    /// Where node 0 can be reached.
+    pub rendezvous: Vec<SocketAddr>,
+}
+
+/// A node takes no part in the job, because other releases of ringwatch are installed there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The node.
+    pub node: NodeId,
+    /// The name of its host.
+    pub host: String,
+    /// Release of its plugin.
+    pub plugin: String,
+    /// Release of its `ringwatchd`, if it has told.
+    pub daemon: String,
+}
+
+impl Refusal {
+    /// The datagram that carries it in this job.
+    #[must_use]
+    pub fn seal(&self, job: u64, key: &[u8; 32]) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(postcard::to_stdvec(self).unwrap_or_default());
+        let mac = mac(&bytes, job, key);
+        bytes.extend_from_slice(mac.as_bytes());
+        bytes
+    }
+
+    /// Takes a datagram for a refusal in this job; `None` if it is none, or was not made with the key.
+    #[must_use]
+    pub fn open(bytes: &[u8], job: u64, key: &[u8; 32]) -> Option<Self> {
+        let (signed, found) = bytes.split_last_chunk::<MAC_LEN>()?;
+        let body = signed.strip_prefix(MAGIC).filter(|_| bytes.len() <= MAX_LEN)?;
+        // The comparison takes the same time wherever they differ.
+        if mac(signed, job, key) != *found {
+            return None;
+        }
+        let refusal: Self = postcard::from_bytes(body).ok()?;
+        let fits = |name: &str| name.len() <= LONGEST_NAME && !name.contains(char::is_control);
+        (fits(&refusal.host) && fits(&refusal.plugin) && fits(&refusal.daemon)).then_some(refusal)
+    }
+}
+
+fn mac(signed: &[u8], job: u64, key: &[u8; 32]) -> blake3::Hash {
+    let key = blake3::derive_key(PURPOSE, key);
+    let mut hasher = blake3::Hasher::new_keyed(&key);
+    hasher.update(&job.to_le_bytes()).update(signed);
+    hasher.finalize()
+}
+
+/// What `ringwatchd --version` prints: the release of the daemon.
+#[must_use]
+pub fn told_by_daemon(text: &str) -> Option<&str> {
+    text.trim_end().strip_prefix("ringwatchd ").filter(|release| !release.is_empty() && release.len() <= LONGEST_NAME)
+}
+
+/// One sentence for the user about the nodes that refused.
+#[must_use]
+pub fn sentence<'a>(refusals: impl ExactSizeIterator<Item = &'a Refusal>) -> String {
+    let others = refusals.len().saturating_sub(NAMED);
+    let mut nodes: Vec<_> = refusals
+        .take(NAMED)
+        .map(|Refusal { node, host, plugin, daemon }| {
+            let installed = if plugin == daemon {
+                plugin.clone()
+            } else {
+                let daemon = if daemon.is_empty() { "that does not tell its release" } else { daemon };
+                format!("a plugin of {plugin} and a ringwatchd {daemon}")
+            };
+            format!("node {node} ({host}) has {installed}")
+        })
+        .collect();
+    if others > 0 {
+        nodes.push(format!("{others} more nodes have others, too"));
+    }
+    let list = nodes.join(", ");
+    format!(
+        "the node of mpirun has ringwatch {RELEASE}, but {list}: install the same release on every node; the job is ended"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal() -> Refusal {
+        Refusal { node: 2, host: "h3".into(), plugin: "0.2.0".into(), daemon: "0.2.0".into() }
+    }
+
+    #[test]
+    fn a_refusal_arrives_whole_or_not_at_all() {
+        let (job, key) = (7, [3; 32]);
+        let bytes = refusal().seal(job, &key);
+        assert_eq!(Refusal::open(&bytes, job, &key), Some(refusal()));
+        assert_eq!(Refusal::open(&bytes, 8, &key), None, "another job's");
+        assert_eq!(Refusal::open(&bytes, job, &[4; 32]), None, "another key's");
+        for length in 0..bytes.len() {
+            assert_eq!(Refusal::open(&bytes[..length], job, &key), None, "cut to {length}");
+            let mut forged = bytes.clone();
+            forged[length] ^= 1;
+            assert_eq!(Refusal::open(&forged, job, &key), None, "changed at {length}");
+        }
+        let loud = Refusal { host: "h3\u{1b}[31m".into(), ..refusal() };
+        assert_eq!(Refusal::open(&loud.seal(job, &key), job, &key), None, "would write into the user's terminal");
+        let long = Refusal { host: "h".repeat(LONGEST_NAME + 1), ..refusal() };
+        assert_eq!(Refusal::open(&long.seal(job, &key), job, &key), None);
+    }
+
+    #[test]
+    fn the_layouts_stay_those_of_every_release() {
+        let contact = Contact {
+            version: 4,
+            release: "0.1.0".into(),
+            job: 1,
+            key: [9; 32],
+            rendezvous: vec!["10.0.0.1:7".parse().unwrap()],
+        };
+        let bytes = postcard::to_stdvec(&contact).unwrap();
+        assert_eq!(bytes[..8], [4, 5, b'0', b'.', b'1', b'.', b'0', 1]);
+        assert_eq!(bytes[8..], [&[9; 32][..], &[1, 0, 10, 0, 0, 1, 7]].concat());
+        let bytes = refusal().seal(7, &[3; 32]);
+        assert_eq!(bytes[..16], *MAGIC);
+        assert_eq!(bytes[16..bytes.len() - MAC_LEN], *b"\x02\x02h3\x050.2.0\x050.2.0");
+    }
+
+    #[test]
+    fn the_sentence_names_the_nodes() {
+        let other = Refusal { node: 1, host: "h2".into(), plugin: "0.1.0".into(), daemon: String::new() };
+        let told = sentence([&other, &refusal()].into_iter());
+        assert!(told.contains("node 1 (h2) has a plugin of 0.1.0 and a ringwatchd that does not tell its release, "));
+        assert!(told.contains("node 2 (h3) has 0.2.0: install the same release on every node"), "{told}");
+        let many = vec![refusal(); 20];
+        assert!(sentence(many.iter()).contains("4 more nodes"));
+    }
+
+    #[test]
+    fn a_daemon_tells_its_release_in_its_own_words() {
+        assert_eq!(told_by_daemon("ringwatchd 0.1.0\n"), Some("0.1.0"));
+        for other in ["", "ringwatchd ", "something 1.0", "0.1.0"] {
+            assert_eq!(told_by_daemon(other), None);
+        }
+    }
+}

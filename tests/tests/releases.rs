@@ -1,0 +1,90 @@
+//! A job whose nodes have different releases of ringwatch is refused with one sentence that names the nodes.
+//!
+//! The other release is a build of its own, with another version number; a host gets it by a mount that only the
+//! processes of that host see.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use system_tests::lab::run;
+use system_tests::{Job, Lab, in_lab};
+
+/// Where `scripts/test` puts the other release, and what that calls itself.
+const OTHER: &str = "/src/target/trixie/other/debug";
+const OTHER_RELEASE: &str = "0.0.0-other";
+
+/// The installed plugin.
+fn plugin() -> PathBuf {
+    let text = run("pmix_info", &["--path", "pkglibdir"]);
+    let folder = text.trim().rsplit(' ').next().expect("pmix_info prints a folder").to_owned();
+    Path::new(&folder).join("pmix_mca_psensor_ringwatch.so")
+}
+
+/// What starts PRRTE's daemons so that on these hosts other files stand in place of the installed ones.
+fn agent(lab: &Lab, hosts: &[&str], places: &[(&str, &Path)]) -> PathBuf {
+    let path = lab.folder().join("agent");
+    let mounts: Vec<String> =
+        places.iter().map(|(other, place)| format!("mount --bind {OTHER}/{other} {}", place.display())).collect();
+    let text = format!(
+        "#!/bin/bash\nfor word; do case $word in {}) exec unshare --mount -- bash -c '{} && exec rw-ssh \"$@\"' agent \"$@\" ;; esac; done\n\
+         exec rw-ssh \"$@\"\n",
+        hosts.join("|"),
+        mounts.join(" && ")
+    );
+    fs::write(&path, text).expect("a new folder can be written");
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("the file is ours");
+    path
+}
+
+/// Runs a job on such hosts; returns the one sentence with which it is refused.
+fn refused(lab: &Lab, hosts: &[&str], places: &[(&str, &Path)]) -> String {
+    let job = Job::new().agent(&agent(lab, hosts, places)).arguments(&["--op", "allreduce", "--hold"]);
+    let outcome = job.run(lab);
+    outcome.require(outcome.status == 1, "mpirun's status is 1");
+    outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
+    let sentences = outcome.sentences();
+    outcome.require(sentences.len() == 1, &format!("one sentence says why, not {sentences:?}"));
+    outcome.left_nothing();
+    sentences[0].to_owned()
+}
+
+#[test]
+fn releases_that_differ_between_hosts_are_refused_naming_the_hosts() {
+    in_lab(|lab| {
+        let (plugin, daemon) = (plugin(), Path::new("/usr/bin/ringwatchd"));
+        let places = [("libringwatch_pmix.so", plugin.as_path()), ("ringwatchd", daemon)];
+        let told = refused(lab, &["h2", "h4"], &places);
+        for part in
+            ["node 1 (h2) has 0.0.0-other", "node 3 (h4) has 0.0.0-other", "install the same release on every node"]
+        {
+            assert!(told.contains(part), "'{part}' is in '{told}'");
+        }
+        assert!(!told.contains("node 2"), "h3 is as it should be: {told}");
+    });
+}
+
+#[test]
+fn releases_of_a_plugin_alone_or_a_daemon_alone_are_refused_naming_the_host() {
+    in_lab(|lab| {
+        let told = refused(lab, &["h3"], &[("libringwatch_pmix.so", &plugin())]);
+        assert!(told.contains(&format!("node 2 (h3) has a plugin of {OTHER_RELEASE} and a ringwatchd ")), "{told}");
+        let told = refused(lab, &["h3"], &[("ringwatchd", Path::new("/usr/bin/ringwatchd"))]);
+        assert!(told.contains("node 2 (h3) has a plugin of "), "{told}");
+        assert!(told.contains(&format!("and a ringwatchd {OTHER_RELEASE}: ")), "{told}");
+    });
+}
+
+#[test]
+fn releases_that_differ_on_the_node_of_mpirun_are_refused_before_anything_is_launched() {
+    in_lab(|lab| {
+        let job = Job::new().parameter("daemon", &format!("{OTHER}/ringwatchd"));
+        let outcome = job.run(lab);
+        outcome.require(outcome.status != 0, "mpirun's status is not 0");
+        let told = outcome.stderr.trim();
+        let says = told.contains("h1 has a plugin of ringwatch ") && told.contains("nothing was launched");
+        outcome.require(says && told.lines().count() == 1, "one sentence says why");
+        outcome.require(told.contains(OTHER_RELEASE), "and which release the daemon is");
+        outcome.left_nothing();
+    });
+}
