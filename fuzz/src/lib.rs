@@ -6,7 +6,7 @@
 //! | module | parsers |
 //! |---|---|
 //! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags |
-//! | [`local`] | launch data, control socket, status, history, parameters, the node segment |
+//! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment |
 
 #![forbid(unsafe_code)]
 

@@ -2,17 +2,20 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use propagation::{Config, Time};
 use rdma_heartbeat::history;
+use rdma_heartbeat::interfaces::is_meant;
 use rdma_heartbeat::job::Job;
-use rdma_heartbeat::launch::{FromDaemon, LaunchData, Startup, ToDaemon, decode, encode};
+use rdma_heartbeat::launch::{FromDaemon, LaunchData, Startup, ToDaemon, Unreadable, decode, encode};
 use rdma_heartbeat::lifeline;
 use rdma_heartbeat::offload::{Assignment, FromService, ToService};
 use rdma_heartbeat::parameters::{DEFINITIONS, parse_duration, read, show};
 use rdma_heartbeat::segment::Segment;
 use rdma_heartbeat::status::Report;
+use rdma_heartbeat::versions::{Refusal, sentence, told_by_daemon};
 use rdma_heartbeat::watch::Watch;
 
 use crate::Bytes;
@@ -57,6 +60,42 @@ pub fn parameters(bytes: &[u8]) {
     if let Some(time) = parse_duration(&text).filter(|time| time.as_micros() < 1 << 50) {
         assert_eq!(parse_duration(&show(time)), Some(time));
     }
+}
+
+/// An entry of the list of interfaces, after an address: an address means itself, and a subnet all whose first bits are
+/// the same.
+pub fn interfaces(bytes: &[u8]) {
+    let mut bytes = Bytes(bytes);
+    let Some(address) = bytes.word().map(Ipv4Addr::from_bits) else { return };
+    let text = String::from_utf8_lossy(bytes.0);
+    let meant = is_meant(&text, "eth0", address);
+    let first_bits = |one: Ipv4Addr, count: usize| format!("{:032b}", one.to_bits())[..count].to_owned();
+    let expected = match text.split_once('/') {
+        None => text == "eth0" || text.parse() == Ok(address),
+        Some((net, bits)) => match (net.parse::<Ipv4Addr>(), bits.parse::<usize>()) {
+            (Ok(net), Ok(bits @ 0..=32)) => first_bits(net, bits) == first_bits(address, bits),
+            _ => false,
+        },
+    };
+    assert_eq!(meant, expected, "{text:?} and {address}");
+    assert!(is_meant(&address.to_string(), "eth0", address) && is_meant(&format!("{address}/32"), "eth0", address));
+}
+
+/// The beginning of launch data that every release reads, a refusal that was made with the key or not, and what a
+/// `ringwatchd` says its release is.
+pub fn releases(bytes: &[u8]) {
+    if let Err(Unreadable::Release(contact)) = LaunchData::from_bytes(bytes) {
+        let again = encode(&contact).expect("what was read can be written");
+        assert!(matches!(LaunchData::from_bytes(&again), Err(Unreadable::Release(same)) if same == contact));
+    }
+    assert_eq!(Refusal::open(bytes, 1, &[7; 32]), None, "nobody guesses a MAC");
+    if let Ok(refusal) = decode::<Refusal>(bytes) {
+        let sealed = refusal.seal(1, &[7; 32]);
+        let opened = Refusal::open(&sealed, 1, &[7; 32]);
+        assert!(opened.is_none_or(|opened| opened == refusal && !sentence([opened].iter()).contains(char::is_control)));
+    }
+    let text = String::from_utf8_lossy(bytes);
+    assert!(told_by_daemon(&text).is_none_or(|release| text.contains(release) && !release.is_empty()));
 }
 
 /// A segment in which a rank gone wild has written whatever it likes, beyond the fields that were sealed at the start.

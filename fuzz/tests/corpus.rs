@@ -24,6 +24,8 @@ targets! {
     packets: fuzz::local::packets;
     answers: fuzz::local::answers;
     parameters: fuzz::local::parameters;
+    interfaces: fuzz::local::interfaces;
+    releases: fuzz::local::releases;
     segment: fuzz::local::segment;
     stops: fuzz::local::stops;
 }
