@@ -54,6 +54,38 @@ mod tests {
         assert_eq!(at(4_107_542_400, 0), "2100-03-01T00:00:00.000000Z");
     }
 
+    /// Whoever steps the wall clock changes what is written, and no decision.
+    #[test]
+    fn only_what_is_written_and_the_age_of_a_heartbeat_ask_the_wall_clock() {
+        fn sources(folder: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    // The command line tool decides nothing.
+                    true if path.ends_with("bin/ringwatch") => {}
+                    true => sources(&path, found),
+                    false => found.push(path),
+                }
+            }
+        }
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut found = Vec::new();
+        for part in ["rdma-heartbeat", "propagation", "pmix-plugin", "prte-hooks", "mpi-layer"] {
+            sources(&root.join(part).join("src"), &mut found);
+        }
+        assert!(found.len() > 50, "the sources are here: {}", found.len());
+        let wall = ["SystemTime", "UNIX_EPOCH", "CLOCK_REALTIME", "gettimeofday"];
+        let mut asking: Vec<_> = found
+            .iter()
+            .filter(|path| wall.iter().any(|word| std::fs::read_to_string(path).unwrap().contains(word)))
+            .map(|path| path.file_name().unwrap().to_str().unwrap())
+            .collect();
+        asking.sort_unstable();
+        // This file, times of records, how old a datagram is by the kernel's stamp (which is believed only between two
+        // looks of the daemon's own clock), and times of log lines.
+        assert_eq!(asking, ["clock.rs", "history.rs", "lane.rs", "logging.rs"]);
+    }
+
     #[test]
     fn the_monotonic_clock_does_not_go_back() {
         let first = now();

@@ -88,8 +88,8 @@ fn stopped_shorter_than_the_limit_is_not_dead() {
 
 /// What a batch system does: every process of the job is stopped, one host after the other within 300 ms, for much longer
 /// than any timeout.
-fn is_suspended(lab: &Lab, job: Job, with_ringwatchd: bool) {
-    let mut job = job.blocked_in("allreduce", &[]).start(lab);
+fn is_suspended(lab: &Lab, job: Job, with_ringwatchd: bool, span: Duration) {
+    let mut job = job.blocked_in("allreduce", &[]).limit(span + Duration::from_secs(60)).start(lab);
     job.wait_until_blocked();
     let all = job.processes();
     let suspend = |signal: i32, hosts: [&str; 4]| {
@@ -102,7 +102,7 @@ fn is_suspended(lab: &Lab, job: Job, with_ringwatchd: bool) {
         }
     };
     suspend(libc::SIGSTOP, ["h1", "h2", "h3", "h4"]);
-    std::thread::sleep(Duration::from_secs(6));
+    std::thread::sleep(span);
     suspend(libc::SIGCONT, ["h4", "h2", "h1", "h3"]);
     // Whoever is to be declared after the pause is declared within twice the longest timeout.
     std::thread::sleep(Duration::from_secs(4));
@@ -114,12 +114,21 @@ fn is_suspended(lab: &Lab, job: Job, with_ringwatchd: bool) {
 
 #[test]
 fn a_suspended_job_loses_nobody() {
-    in_lab(|lab| is_suspended(lab, Job::new().with_default_times(), true));
+    in_lab(|lab| is_suspended(lab, Job::new().with_default_times(), true, Duration::from_secs(6)));
 }
 
 #[test]
 fn a_suspended_job_whose_watchers_run_on_loses_nobody() {
-    in_lab(|lab| is_suspended(lab, Job::new().with_default_times(), false));
+    in_lab(|lab| is_suspended(lab, Job::new().with_default_times(), false, Duration::from_secs(6)));
+}
+
+#[test]
+#[ignore = "takes minutes: a part of scripts/test --full"]
+fn a_job_suspended_for_a_minute_loses_nobody() {
+    let lab = Lab::open();
+    for with_ringwatchd in [true, false] {
+        is_suspended(&lab, Job::new().with_default_times(), with_ringwatchd, Duration::from_secs(60));
+    }
 }
 
 #[test]

@@ -1,0 +1,136 @@
+//! For an hour nobody is declared dead who is not, at short periods and under different loads; what comes out is the
+//! smallest period without a false declaration.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use serde_json::Value;
+use system_tests::lab::HOSTS;
+use system_tests::{Job, Lab};
+
+/// All soaks together, in seconds; `SYSTEM_TESTS_SOAK` asks for another time.
+const HOUR: u64 = 3600;
+/// Microseconds, the longest first.
+const PERIODS: [u64; 3] = [10_000, 5000, 2500];
+const WORKLOADS: [Workload; 3] = [Workload::Compute, Workload::Exchange, Workload::Overload];
+/// Busy threads on each host beside the ranks.
+const OVERLOAD: &str = "4";
+
+/// What the ranks do, two on each host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Workload {
+    /// They compute and do not speak MPI.
+    Compute,
+    /// They send each other messages without a pause.
+    Exchange,
+    /// The same, while others keep the processors busy.
+    Overload,
+}
+
+/// What came of one soak.
+#[derive(Debug)]
+struct Soaked {
+    period: u64,
+    workload: Workload,
+    suspected: usize,
+    declared: usize,
+    /// The longest silence between two heartbeats, in microseconds.
+    silence: u64,
+}
+
+/// Runs a job without any fault and reads in its history what it took for one.
+fn soak(lab: &Lab, period: u64, workload: Workload, span: Duration) -> Soaked {
+    let history = lab.folder().join("history.jsonl");
+    let mut job = Job::new()
+        .with_default_times()
+        .parameter("period", &format!("{period}us"))
+        .parameter("events", &history.display().to_string())
+        .limit(span + Duration::from_secs(60));
+    let seconds = format!("{}s", span.as_secs());
+    job = match workload {
+        Workload::Compute => job.program(&["ringwatch", "load", "--threads", "1", "--time", &seconds]),
+        Workload::Exchange | Workload::Overload => job.arguments(&["--op", "ring", "--busy"]),
+    };
+    let mut loads = Loads(Vec::new());
+    if workload == Workload::Overload {
+        let load = |host| {
+            let words = [host, "ringwatch", "load", "--threads", OVERLOAD, "--time", &seconds];
+            Command::new("rw-on").args(words).spawn().expect("rw-on can be started")
+        };
+        loads.0.extend(HOSTS.map(load));
+    }
+    let mut job = job.start(lab);
+    if workload != Workload::Compute {
+        job.wait_until_blocked();
+        std::thread::sleep(span);
+        job.end();
+    }
+    // A rank that was declared would make mpirun end otherwise; how, the history tells.
+    let outcome = job.finish();
+    drop(loads);
+    let mut soaked = Soaked { period, workload, suspected: 0, declared: 0, silence: 0 };
+    let mut ended = 0;
+    for event in events(&history) {
+        match event["event"].as_str() {
+            Some("suspected") => soaked.suspected += 1,
+            Some("node-dead" | "rank-dead") if event["node"] == 0 => soaked.declared += 1,
+            Some("measured") if event["what"] == "silence" => {
+                let counts = event["counts"].as_array().expect("a list");
+                let longest = counts.last().and_then(|pair| pair[0].as_u64()).expect("a time");
+                soaked.silence = soaked.silence.max(longest);
+            }
+            Some("farewell") => ended += 1,
+            _ => {}
+        }
+    }
+    let whole = ended == HOSTS.len() || soaked.declared > 0;
+    outcome.require(whole, &format!("every node tells what it measured, not {ended}"));
+    outcome.require(soaked.declared > 0 || outcome.status == 0, "a job without failures ends with status 0");
+    soaked
+}
+
+fn events(history: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(history).expect("the history is kept");
+    text.lines().map(|line| serde_json::from_str(line).expect("lines of JSON")).collect()
+}
+
+/// Processes that end with the soak.
+struct Loads(Vec<Child>);
+
+impl Drop for Loads {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+#[ignore = "takes an hour: a part of scripts/test --full"]
+fn nobody_is_declared_in_an_hour_of_soaking() {
+    let lab = Lab::open();
+    let seconds = std::env::var("SYSTEM_TESTS_SOAK").map_or(HOUR, |text| text.parse().expect("seconds"));
+    let span = Duration::from_secs(seconds / (PERIODS.len() * WORKLOADS.len()) as u64);
+    let mut all = Vec::new();
+    for period in PERIODS {
+        for workload in WORKLOADS {
+            let soaked = soak(&lab, period, workload, span);
+            eprintln!("{span:?}: {soaked:?}");
+            all.push(soaked);
+        }
+    }
+    for workload in WORKLOADS {
+        let smallest =
+            all.iter().filter(|soaked| soaked.workload == workload).take_while(|soaked| soaked.declared == 0);
+        let smallest = smallest.last().map_or("none".into(), |soaked| format!("{} us", soaked.period));
+        eprintln!("{workload:?}: smallest period without a false declaration: {smallest}");
+    }
+    let promised = |soaked: &&Soaked| {
+        soaked.period == PERIODS[0] || (soaked.period == PERIODS[2] && soaked.workload != Workload::Overload)
+    };
+    let broken: Vec<_> = all.iter().filter(promised).filter(|soaked| soaked.declared > 0).collect();
+    assert!(broken.is_empty(), "somebody was declared who lived: {broken:?}");
+}
