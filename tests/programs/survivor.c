@@ -27,6 +27,8 @@
  *   --finalize-fault R:WHERE:HOW  WHERE is entry (in a callback of
  *                        MPI_Finalize), during (while it waits for the others),
  *                        after, or late: the rank keeps the others waiting
+ *   --mix F,F            after OP and between recoveries, rounds of these families
+ *                        (see families.h) in turn, instead of four collectives
  *   --hold               go on with collectives until the file "end" is there
  *   --busy               no pause between two rounds of OP
  *   --lines N            print N lines more, right before MPI_Finalize
@@ -60,6 +62,7 @@ static const char *op = "allreduce", *die_how = "none";
 static int victims[MOST_VICTIMS], victim_count;
 static Fault second = {.rank = -1}, init_fault = {.rank = -1}, finalize_fault = {.rank = -1};
 static bool hold, busy;
+static const char *mix;
 static int lines;
 
 static int world_rank = -1, diary = -1;
@@ -195,6 +198,8 @@ static int bcast(MPI_Comm on, int root) {
     return code;
 }
 
+#include "families.h"
+
 static int ring(MPI_Comm on) {
     int me, members, got = -1;
     MPI_Comm_rank(on, &me);
@@ -310,11 +315,15 @@ static bool carry_on(void) {
     if (second_here("after")) die("kill");
     for (int round = 0; code == MPI_SUCCESS && (hold ? !end : round < ROUNDS); round++) {
         code = allreduce(comm, rank == 0 && file_exists("end"), &end);
-        if (code == MPI_SUCCESS) code = MPI_Barrier(comm);
-        if (code == MPI_SUCCESS) code = bcast(comm, round % size);
-        if (code == MPI_SUCCESS) code = ring(comm);
+        if (mix) {
+            if (code == MPI_SUCCESS) code = mixed_round(mix, comm, round);
+        } else {
+            if (code == MPI_SUCCESS) code = MPI_Barrier(comm);
+            if (code == MPI_SUCCESS) code = bcast(comm, round % size);
+            if (code == MPI_SUCCESS) code = ring(comm);
+        }
         if (code == MPI_SUCCESS && round == 0) event("carries-on %d", size);
-        if (hold) usleep(1000);
+        if (hold) usleep(mix ? 5000 : 1000);
     }
     if (code != MPI_SUCCESS) {
         report(code, "carry-on");
@@ -348,6 +357,7 @@ static void read_arguments(int count, char **arguments) {
         char *value = ++i < count ? arguments[i] : "";
         if (!strcmp(name, "--events")) snprintf(dir, sizeof dir, "%s", value);
         else if (!strcmp(name, "--op")) op = value;
+        else if (!strcmp(name, "--mix")) mix = value;
         else if (!strcmp(name, "--victims")) read_victims(value);
         else if (!strcmp(name, "--die")) die_how = value;
         else if (!strcmp(name, "--second")) read_fault(&second, value);

@@ -177,6 +177,12 @@ impl Job {
         milliseconds(timeout).unwrap_or_else(|| period * timeout.parse().unwrap_or(10))
     }
 
+    /// Its hosts, prterun's first.
+    #[must_use]
+    pub fn hosts(&self) -> &[&'static str] {
+        &self.hosts
+    }
+
     /// The ranks on a host.
     #[must_use]
     pub fn ranks_on(&self, host: &str) -> Vec<u32> {
@@ -363,6 +369,14 @@ impl Running<'_> {
     /// Always.
     pub fn fail(&self, why: &str) -> ! {
         self.scene.fail(why)
+    }
+
+    /// The same, with where the ranks are.
+    ///
+    /// # Panics
+    /// Always.
+    pub fn fail_hanging(&self, why: &str) -> ! {
+        self.scene.fail_hanging(why)
     }
 
     /// Waits until a condition holds for the diaries.

@@ -1,4 +1,4 @@
-//! The virtual hosts h1 to h4, which one test at a time may use.
+//! The virtual hosts h1, h2, ..., which one test at a time may use.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -13,6 +13,8 @@ use crate::process;
 
 /// The virtual hosts that the tests use.
 pub const HOSTS: [&str; 4] = ["h1", "h2", "h3", "h4"];
+/// All that there may be.
+pub const ALL_HOSTS: [&str; 12] = ["h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9", "h10", "h11", "h12"];
 /// What a test leaves for people to read.
 const FOLDER: &str = "/tmp/system-tests";
 /// The bridge of the virtual hosts, and a second one for the other half of a partition.
@@ -52,10 +54,7 @@ impl Lab {
     #[must_use]
     pub fn open() -> Self {
         let lock = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        assert!(
-            HOSTS.iter().all(|host| fs::exists(format!("/run/netns/{host}")).unwrap_or(false)),
-            "there are no virtual hosts: run these tests with scripts/test"
-        );
+        assert!(HOSTS.into_iter().all(is_there), "there are no virtual hosts: run these tests with scripts/test");
         fs::create_dir_all(FOLDER).expect("/tmp can be written");
         let file = File::create(format!("{FOLDER}/lock")).expect("/tmp can be written");
         // SAFETY: a system call on a descriptor that is open. Test programs of one package may run side by side.
@@ -109,7 +108,7 @@ impl Lab {
             assert!(whole, "the link of {host} does not come up");
             // Each pair for itself and both ways: whoever has asked in vain for the other's address while the link
             // was cut drops what it sends next.
-            for other in HOSTS.into_iter().filter(|other| *other != host && is_joined(other)) {
+            for other in hosts().filter(|other| *other != host && is_joined(other)) {
                 for (from, to) in [(host, other), (other, host)] {
                     let back = wait_until(Duration::from_secs(10), || reaches(from, to));
                     assert!(back, "{from} cannot reach {to} again");
@@ -133,7 +132,7 @@ impl Lab {
 
     /// Kills everything on all hosts and repairs all links.
     pub fn restore(&self) {
-        for host in HOSTS {
+        for host in hosts() {
             self.kill_host(host);
             self.heal(host);
         }
@@ -166,6 +165,16 @@ impl Drop for Lab {
     }
 }
 
+/// Whether there is a host of this name.
+fn is_there(host: &str) -> bool {
+    fs::exists(format!("/run/netns/{host}")).unwrap_or(false)
+}
+
+/// The hosts that there are.
+pub fn hosts() -> impl Iterator<Item = &'static str> {
+    ALL_HOSTS.into_iter().filter(|host| is_there(host))
+}
+
 /// Whether the bridge passes on what a host sends.
 fn is_joined(host: &str) -> bool {
     let port = port(host);
@@ -181,7 +190,8 @@ fn reaches(from: &str, to: &str) -> bool {
 }
 
 /// Name of a host's port at the bridge.
-fn port(host: &str) -> String {
+#[must_use]
+pub fn port(host: &str) -> String {
     host.replace('h', "v")
 }
 

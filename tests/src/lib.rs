@@ -3,6 +3,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`chaos`] | random jobs under random faults, from a seed |
 //! | [`lab`] | the virtual hosts, for one test at a time |
 //! | [`job`] | jobs: start them, wait for their ranks, strike them |
 //! | [`diary`] | what the ranks write down |
@@ -11,8 +12,9 @@
 //! | [`scene`] | what a failed test shows |
 //! | [`wire`] | datagrams as they pass the bridge |
 //!
-//! Run them with `scripts/test`. `SYSTEM_TESTS_REPEAT=20` repeats every fault.
+//! Run them with `scripts/test`. `SYSTEM_TESTS_REPEAT=20` repeats every fault. `scripts/chaos` runs [`chaos`].
 
+pub mod chaos;
 pub mod clock;
 pub mod diary;
 pub mod job;

@@ -9,7 +9,7 @@ use crate::clock::now;
 /// `ETH_P_ALL` of `linux/if_ether.h`.
 const EVERYTHING: u16 = 3;
 /// Lengths of the headers of Ethernet and UDP.
-const ETHERNET: usize = 14;
+pub(crate) const ETHERNET: usize = 14;
 const UDP: usize = 8;
 /// Number of UDP in the header of IPv4.
 const PROTOCOL_UDP: u8 = 17;
@@ -33,21 +33,31 @@ pub fn sniff(host: &str, port: u16, count: usize) -> Vec<Vec<u8>> {
     found
 }
 
-fn open(interface: &str) -> io::Result<OwnedFd> {
+/// An interface, for sockets that send and receive whole frames.
+pub(crate) fn address(interface: &str) -> io::Result<libc::sockaddr_ll> {
     let name = std::ffi::CString::new(interface)?;
-    // SAFETY: system calls with a terminated name, and a zeroed struct whose size is given with it; the descriptor is
-    // fresh.
+    // SAFETY: a system call with a terminated name; zero is a value of every field of the struct.
+    let (index, mut address) =
+        unsafe { (libc::if_nametoindex(name.as_ptr()), std::mem::zeroed::<libc::sockaddr_ll>()) };
+    if index == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = EVERYTHING.to_be();
+    address.sll_ifindex = i32::try_from(index).unwrap_or(0);
+    Ok(address)
+}
+
+/// A socket that receives every frame of an interface; it waits for one for a second.
+pub(crate) fn open(interface: &str) -> io::Result<OwnedFd> {
+    let address = address(interface)?;
+    // SAFETY: system calls with structs whose sizes are given with them; the descriptor is fresh.
     unsafe {
-        let index = libc::if_nametoindex(name.as_ptr());
         let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(EVERYTHING.to_be()));
-        if index == 0 || fd < 0 {
+        if fd < 0 {
             return Err(io::Error::last_os_error());
         }
         let socket = OwnedFd::from_raw_fd(fd);
-        let mut address: libc::sockaddr_ll = std::mem::zeroed();
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = EVERYTHING.to_be();
-        address.sll_ifindex = i32::try_from(index).unwrap_or(0);
         let wait = libc::timeval { tv_sec: 1, tv_usec: 0 };
         let size = |bytes: usize| u32::try_from(bytes).expect("a small struct");
         libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const wait).cast(), size(size_of_val(&wait)));

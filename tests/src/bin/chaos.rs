@@ -1,0 +1,147 @@
+//! `chaos`: random jobs under random faults. Run it with `scripts/chaos`.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use system_tests::Lab;
+use system_tests::chaos::bundle::{self, Traces};
+use system_tests::chaos::inject::{self, Struck};
+use system_tests::chaos::plan::{Plan, Weather};
+use system_tests::chaos::verdict::{self, Verdict};
+use system_tests::chaos::weather::Storm;
+use system_tests::clock::now;
+use system_tests::diary::Diaries;
+
+/// Random jobs under random faults, judged by what every user is promised.
+#[derive(Parser)]
+struct Arguments {
+    /// Seed of the first job; the others have the numbers that follow
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Ends after the job that brings the number of faults to this
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    faults: u32,
+    /// Prints what is planned, and does nothing
+    #[arg(long)]
+    plan: bool,
+    /// Where bundles of broken promises go
+    #[arg(long, default_value = "target/chaos")]
+    bundles: PathBuf,
+}
+
+/// What has been counted.
+#[derive(Default)]
+struct Counts {
+    faults: BTreeMap<&'static str, u32>,
+    families: BTreeMap<&'static str, u32>,
+    limits: BTreeMap<&'static str, Vec<u64>>,
+    broken: Vec<u64>,
+    jobs: u32,
+}
+
+impl Counts {
+    fn struck(&self) -> u32 {
+        self.faults.values().sum()
+    }
+
+    fn add(&mut self, plan: &Plan, verdict: &Verdict) {
+        self.jobs += 1;
+        plan.faults.iter().for_each(|(_, fault)| *self.faults.entry(fault.kind()).or_default() += 1);
+        plan.families.iter().for_each(|family| *self.families.entry(family).or_default() += 1);
+        match verdict {
+            Verdict::Held => {}
+            Verdict::Limit(name) => self.limits.entry(name).or_default().push(plan.seed),
+            Verdict::Broken(_) => self.broken.push(plan.seed),
+        }
+    }
+
+    fn print(&self) {
+        let list = |counts: &BTreeMap<&str, u32>| {
+            let all: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            all.join(", ")
+        };
+        println!("{} jobs, {} faults: {}", self.jobs, self.struck(), list(&self.faults));
+        println!("jobs with: {}", list(&self.families));
+        println!("left out: MPI_Comm_spawn (broken in Open MPI 5.0.7), loops of MPI_Iprobe (never interrupted)");
+        for (name, seeds) in &self.limits {
+            println!("limit of Open MPI, {} jobs: {name} (seeds {seeds:?})", seeds.len());
+        }
+        println!("broken promises: {} {:?}", self.broken.len(), self.broken);
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut counts = Counts::default();
+    // What went wrong is in the bundle.
+    std::panic::set_hook(Box::new(|_| {}));
+    for seed in arguments.seed.. {
+        let plan = Plan::new(seed);
+        println!("{plan}");
+        let verdict = if arguments.plan { Verdict::Held } else { run(&plan, &arguments) };
+        counts.add(&plan, &verdict);
+        if counts.struck() >= arguments.faults {
+            break;
+        }
+    }
+    counts.print();
+    if counts.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs one job and says how it went.
+fn run(plan: &Plan, arguments: &Arguments) -> Verdict {
+    let (lab, began) = (Lab::open(), now());
+    let events = lab.folder().join("%j.jsonl");
+    let mut struck = Struck::default();
+    let storm = (plan.weather != Weather::default()).then(|| Storm::begin(plan.weather, plan.seed));
+    let job = inject::job(plan, &events.display().to_string());
+    let mut running = Some(job.start(&lab));
+    let folder = running.as_ref().map(|job| job.folder().to_owned()).unwrap_or_default();
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        if let Some(job) = &mut running {
+            inject::drive(&lab, job, plan, &mut struck);
+        }
+        if let Some(job) = running.take() {
+            verdict::judge(plan, &struck, &job.finish(), &events);
+        }
+    }));
+    let verdict = match result {
+        Ok(()) => Verdict::Held,
+        Err(panic) => {
+            let why = message(panic.as_ref());
+            let stderr = std::fs::read_to_string(folder.join("stderr")).unwrap_or_default();
+            let limit = verdict::limit(&Diaries::read(&folder.join("diaries")), &struck, &stderr);
+            let kept =
+                bundle::write(&arguments.bundles, plan, &struck, &Traces { folder: &folder, events: &events }, &why);
+            println!("  {}: {}", if limit.is_some() { "limit" } else { "BROKEN" }, why.lines().next().unwrap_or(""));
+            println!(
+                "  scripts/chaos --seed {} --faults 1 runs it again; everything about it is in {}",
+                plan.seed,
+                kept.display()
+            );
+            limit.map_or(Verdict::Broken(why), Verdict::Limit)
+        }
+    };
+    drop(running);
+    drop(storm);
+    println!("  {:?} ({:.1} s)", kind(&verdict), (now() - began).as_secs_f64());
+    verdict
+}
+
+fn kind(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Held => "held",
+        Verdict::Limit(name) => name,
+        Verdict::Broken(_) => "broken",
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "no reason given".into())
+}

@@ -1,0 +1,18 @@
+//! Chaos: random jobs on virtual hosts under random faults and on a bad network, judged by what every user is promised.
+//!
+//! A seed is one job. What is planned is a function of the seed alone; when exactly a fault meets the job is the
+//! machine's choice, so a seed replays as far as that goes.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`plan`] | from the seed: hosts, families of operations, weather, faults |
+//! | [`weather`] | loss, duplication and delay of the daemons' datagrams, in user space |
+//! | [`inject`] | runs a plan: strikes, and waits until the survivors have dealt with it |
+//! | [`verdict`] | what is to be true then, and which limits of Open MPI itself excuse it |
+//! | [`bundle`] | what a broken promise leaves for people to read |
+
+pub mod bundle;
+pub mod inject;
+pub mod plan;
+pub mod verdict;
+pub mod weather;

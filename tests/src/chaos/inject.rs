@@ -1,0 +1,209 @@
+//! Runs a plan: strikes, and waits until whoever is left has dealt with it.
+
+use std::collections::BTreeSet;
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::plan::{Fault, Plan, When};
+use crate::clock::{now, wait_until};
+use crate::diary::Diaries;
+use crate::lab::ALL_HOSTS;
+use crate::{Job, Lab, Running, SLACK, TIMEOUT, process};
+
+/// How long the survivors may take to go on before that counts as a hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The same where Open MPI may not interrupt what they do.
+const SHORT_PATIENCE: Duration = Duration::from_secs(20);
+/// Silence that is well below every timeout of the job.
+const HARMLESS_MS: u64 = 120;
+
+/// What has happened to a job so far.
+#[derive(Clone, Debug, Default)]
+pub struct Struck {
+    /// Ranks that are dead, or soon will be.
+    pub must: BTreeSet<u32>,
+    /// Ranks that were away about as long as the timeouts: dead or alive, but not in between.
+    pub may: BTreeSet<u32>,
+    /// What was done, and when.
+    pub log: Vec<(Duration, String)>,
+}
+
+/// The job of a plan.
+#[must_use]
+pub fn job(plan: &Plan, events: &str) -> Job {
+    let hosts = &ALL_HOSTS[..plan.hosts as usize];
+    let families = plan.families.join(",");
+    let job = Job::new().on(hosts, plan.per_host).parameter("events", events).limit(Duration::from_secs(600));
+    let job = job.arguments(&["--op", "none", "--hold", "--mix", &families]);
+    match plan.faults.last() {
+        Some((_, Fault::Init { rank, place })) => job.arguments(&["--init-fault", &format!("{rank}:{place}:kill")]),
+        Some((_, Fault::Finalize { rank, place })) => {
+            job.arguments(&["--finalize-fault", &format!("{rank}:{place}:kill")])
+        }
+        _ => job,
+    }
+}
+
+/// Does to the job what is planned, up to its end.
+///
+/// # Panics
+/// With everything that is known about the job, if it does not come through.
+pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mut Struck) {
+    let mut driver = Driver { lab, job, struck, patience: PATIENCE, last: Duration::ZERO, deadly: false };
+    if plan.is_uninterrupted() {
+        driver.patience = SHORT_PATIENCE;
+    }
+    if !matches!(plan.faults.last(), Some((_, Fault::Init { .. }))) {
+        let all = driver.job.ranks();
+        driver.job.wait_for("carries-on", &all);
+    }
+    for (when, fault) in &plan.faults {
+        match when {
+            When::Recovery if driver.deadly => driver.wait_for_an_error(),
+            When::Same => {}
+            When::Recovery => driver.settle(),
+            When::Calm(ms) => {
+                driver.settle();
+                sleep(Duration::from_millis(*ms));
+            }
+        }
+        driver.strike(fault);
+    }
+    driver.settle();
+    if !matches!(plan.faults.last(), Some((_, Fault::Launcher))) {
+        driver.job.end();
+    }
+    if !wait_until(driver.patience, || !driver.job.runs()) {
+        driver.job.fail_hanging(&format!("mpirun hangs (not ended within {:?})", driver.patience));
+    }
+}
+
+struct Driver<'d, 'lab> {
+    lab: &'lab Lab,
+    job: &'d mut Running<'lab>,
+    struck: &'d mut Struck,
+    patience: Duration,
+    /// When the last fault struck, or was over.
+    last: Duration,
+    /// Whether it made somebody's death certain.
+    deadly: bool,
+}
+
+impl Driver<'_, '_> {
+    fn strike(&mut self, fault: &Fault) {
+        self.struck.log.push((now(), format!("strikes: {fault:?}")));
+        self.last = now();
+        let before = self.struck.must.len();
+        match fault {
+            Fault::Kill { rank, signal } => {
+                let _ = self.job.signal_rank(*rank, *signal);
+                self.struck.must.insert(*rank);
+            }
+            Fault::Stop { rank, ms } => {
+                let _ = self.job.signal_rank(*rank, libc::SIGSTOP);
+                self.away(&[*rank], *ms);
+                if ms.is_some() {
+                    let _ = self.job.signal_rank(*rank, libc::SIGCONT);
+                }
+            }
+            Fault::Node { host } => {
+                let host = ALL_HOSTS[*host as usize];
+                self.struck.must.extend(self.job.job.ranks_on(host));
+                self.job.kill_host(host);
+            }
+            Fault::Cut { hosts, together, ms } => self.cut(hosts, *together, *ms),
+            Fault::Daemon { host, signal } => process::signal(self.pid(*host, "ringwatchd"), *signal),
+            Fault::Runtime { host, signal } => {
+                let pid = self.pid(*host, "prted");
+                let host = ALL_HOSTS[*host as usize];
+                self.struck.must.extend(self.job.job.ranks_on(host));
+                self.job.loses(host);
+                process::signal(pid, *signal);
+            }
+            Fault::Launcher => {
+                self.job.job.hosts().to_vec().iter().for_each(|host| self.job.loses(host));
+                self.struck.must.extend(self.job.ranks());
+                process::signal(self.job.launcher(), libc::SIGKILL);
+            }
+            // The rank does it itself.
+            Fault::Init { .. } | Fault::Finalize { .. } => {}
+        }
+        self.deadly = self.struck.must.len() > before;
+    }
+
+    fn cut(&mut self, hosts: &[u32], together: bool, ms: Option<u64>) {
+        let names: Vec<&str> = hosts.iter().map(|host| ALL_HOSTS[*host as usize]).collect();
+        let ranks: Vec<u32> = names.iter().flat_map(|host| self.job.job.ranks_on(host)).collect();
+        self.job.split(&names, together);
+        self.away(&ranks, ms);
+        if ms.is_some() {
+            names.iter().for_each(|host| self.lab.heal(host));
+            self.last = now();
+            self.struck.log.push((self.last, format!("healed: {names:?}")));
+        }
+    }
+
+    /// These ranks are away for so long.
+    fn away(&mut self, ranks: &[u32], ms: Option<u64>) {
+        match ms {
+            None => self.struck.must.extend(ranks),
+            Some(ms) => {
+                if ms > HARMLESS_MS {
+                    self.struck.may.extend(ranks);
+                }
+                sleep(Duration::from_millis(ms));
+                // Whoever is late after all has been away for longer than was meant.
+                if now() - self.last > Duration::from_millis(HARMLESS_MS * 3 / 2) {
+                    self.struck.may.extend(ranks);
+                }
+                self.last = now();
+            }
+        }
+    }
+
+    /// A daemon of a host; one that is just being replaced is waited for.
+    fn pid(&self, host: u32, name: &str) -> i32 {
+        let host = ALL_HOSTS[host as usize];
+        let mut found = None;
+        let _ = wait_until(self.patience, || {
+            found = self.job.named(host, name).first().map(|process| process.pid);
+            found.is_some()
+        });
+        found.unwrap_or_else(|| self.job.fail(&format!("{host} has a {name}")))
+    }
+
+    /// Until somebody who lives is told of the last fault.
+    fn wait_for_an_error(&mut self) {
+        let (since, dead) = (self.last, self.struck.must.clone());
+        self.job.wait("a survivor is told", self.patience, |diaries| {
+            diaries.all("error").any(|entry| entry.at > since && !dead.contains(&entry.rank))
+        });
+    }
+
+    /// Until the dead are gone and all others go on without them.
+    fn settle(&mut self) {
+        if self.last == Duration::ZERO || self.struck.must.len() == self.job.ranks().len() {
+            return;
+        }
+        let must: Vec<i32> = self.struck.must.iter().map(|rank| self.job.pid(*rank)).collect();
+        self.job.wait_until_gone("the dead", &must, self.patience);
+        if !self.struck.may.is_empty() {
+            // One timeout to suspect, one to ask and to kill.
+            sleep((self.last + TIMEOUT * 2 + SLACK).saturating_sub(now()));
+        }
+        let gone = |rank: &u32| !process::lives(self.job.pid(*rank));
+        let (dead, alive): (Vec<u32>, Vec<u32>) = self.struck.may.iter().partition(|rank| gone(rank));
+        self.struck.log.push((now(), format!("gone: {dead:?}, still there: {alive:?}")));
+        let living: Vec<u32> = self.job.ranks().into_iter().filter(|rank| !self.struck.must.contains(rank)).collect();
+        let living: Vec<u32> = living.into_iter().filter(|rank| !dead.contains(rank)).collect();
+        let what = format!("ranks {living:?} go on");
+        self.job.wait(&what, self.patience, |diaries| goes_on(diaries, &living));
+        self.struck.log.push((now(), what));
+    }
+}
+
+/// Whether these ranks, and nobody else, have repaired the communicator and use it.
+fn goes_on(diaries: &Diaries, living: &[u32]) -> bool {
+    let size = u32::try_from(living.len()).ok();
+    living.iter().all(|rank| diaries.last(*rank, "carries-on").is_some_and(|entry| entry.number(0) == size))
+}

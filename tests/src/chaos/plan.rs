@@ -1,0 +1,293 @@
+//! What happens to one job: a function of the seed.
+
+use std::fmt;
+
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{RngCore, SeedableRng};
+
+/// Families of operations that Open MPI interrupts, see `programs/families.h`.
+const FAMILIES: [&str; 8] = ["p2p", "any", "rooted", "all", "vector", "nonblocking", "neighbour", "compute"];
+/// Those that it does not, as README says. `MPI_Comm_spawn` is not among them: it is broken in Open MPI 5.0.7 with and
+/// without ringwatch.
+const UNINTERRUPTED: [&str; 2] = ["window", "file"];
+
+/// One thing that is done to a job. Hosts are numbered from 0, which is prterun's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A rank gets this signal, `SIGKILL` or `SIGSEGV`.
+    Kill {
+        /// Who.
+        rank: u32,
+        /// The signal.
+        signal: i32,
+    },
+    /// A rank is stopped, for good if `ms` is `None`.
+    Stop {
+        /// Who.
+        rank: u32,
+        /// For how many milliseconds.
+        ms: Option<u64>,
+    },
+    /// A node dies.
+    Node {
+        /// Which.
+        host: u32,
+    },
+    /// Nodes lose their link to all others, or to all but each other, for good if `ms` is `None`.
+    Cut {
+        /// Which.
+        hosts: Vec<u32>,
+        /// Whether they still reach each other.
+        together: bool,
+        /// For how many milliseconds.
+        ms: Option<u64>,
+    },
+    /// `ringwatchd` of a node gets this signal, `SIGKILL` or `SIGSTOP`.
+    Daemon {
+        /// Where.
+        host: u32,
+        /// The signal.
+        signal: i32,
+    },
+    /// `prted` of a node gets this signal, and with it the plugin.
+    Runtime {
+        /// Where.
+        host: u32,
+        /// The signal.
+        signal: i32,
+    },
+    /// A rank kills itself before or in `MPI_Init`.
+    Init {
+        /// Who.
+        rank: u32,
+        /// `before` or `during`.
+        place: &'static str,
+    },
+    /// A rank kills itself at the entry of `MPI_Finalize` or in it.
+    Finalize {
+        /// Who.
+        rank: u32,
+        /// `entry` or `during`.
+        place: &'static str,
+    },
+    /// prterun is killed.
+    Launcher,
+}
+
+impl Fault {
+    /// Name of its kind, for the counts.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Kill { .. } => "rank killed",
+            Self::Stop { ms: None, .. } => "rank stopped",
+            Self::Stop { .. } => "rank stopped and continued",
+            Self::Node { .. } => "node dead",
+            Self::Cut { ms: None, .. } => "link cut",
+            Self::Cut { .. } => "link cut and healed",
+            Self::Daemon { .. } => "ringwatchd lost",
+            Self::Runtime { .. } => "prted lost",
+            Self::Init { .. } => "rank killed in MPI_Init",
+            Self::Finalize { .. } => "rank killed in MPI_Finalize",
+            Self::Launcher => "prterun killed",
+        }
+    }
+}
+
+/// When a fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// So many milliseconds after everybody had dealt with the one before.
+    Calm(u64),
+    /// As soon as a survivor is told of the one before: into the recovery.
+    Recovery,
+    /// At the same moment as the one before.
+    Same,
+}
+
+/// What the network does to datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weather {
+    /// Of 1000 so many get lost.
+    pub loss: u32,
+    /// Of 1000 so many come twice.
+    pub duplication: u32,
+    /// Each takes up to so many milliseconds longer, and may overtake others.
+    pub delay: u32,
+}
+
+/// One job and what happens to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Where it comes from.
+    pub seed: u64,
+    /// Number of hosts, 4 to 12.
+    pub hosts: u32,
+    /// Ranks on each.
+    pub per_host: u32,
+    /// What the ranks do in turn.
+    pub families: Vec<&'static str>,
+    /// On what network.
+    pub weather: Weather,
+    /// What is done to it, in this order. Only the last may be one that ends the job.
+    pub faults: Vec<(When, Fault)>,
+}
+
+/// Numbers of one seed.
+struct Dice(Pcg64Mcg);
+
+impl Dice {
+    /// A number below `end`, which is above zero.
+    fn below(&mut self, end: u32) -> u32 {
+        u32::try_from(self.0.next_u64() % u64::from(end)).expect("less than end")
+    }
+
+    fn any<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(u32::try_from(of.len()).expect("a short list")) as usize]
+    }
+}
+
+/// Who can still be struck.
+struct Targets {
+    per_host: u32,
+    /// Hosts but prterun's, of which nothing has happened to the whole.
+    hosts: Vec<u32>,
+    /// Ranks that live. Rank 0 is spared: it lets the job end.
+    ranks: Vec<u32>,
+}
+
+impl Targets {
+    fn take_rank(&mut self, dice: &mut Dice) -> u32 {
+        let rank = dice.any(&self.ranks);
+        self.ranks.retain(|one| *one != rank);
+        rank
+    }
+
+    fn take_host(&mut self, dice: &mut Dice) -> u32 {
+        let host = dice.any(&self.hosts);
+        self.hosts.retain(|one| *one != host);
+        self.ranks.retain(|rank| rank / self.per_host != host);
+        host
+    }
+}
+
+impl Plan {
+    /// The plan of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut dice = Dice(Pcg64Mcg::seed_from_u64(seed));
+        // Large jobs take long to start on a small machine, so they are fewer.
+        let hosts = 4 + dice.below(9).min(dice.below(9));
+        let per_host = if hosts > 6 { 1 } else { 1 + dice.below(2) };
+        let mut families: Vec<_> = (0..3).map(|_| dice.any(&FAMILIES)).collect();
+        if dice.below(6) == 0 {
+            families.push(dice.any(&UNINTERRUPTED));
+        }
+        families.sort_unstable();
+        families.dedup();
+        let weather = match dice.below(3) {
+            0 => Weather::default(),
+            _ => Weather { loss: dice.below(60), duplication: dice.below(100), delay: dice.below(6) },
+        };
+        let mut targets = Targets { per_host, hosts: (1..hosts).collect(), ranks: (1..hosts * per_host).collect() };
+        let mut faults = Vec::new();
+        if dice.below(8) == 0 {
+            let fault = Fault::Init { rank: dice.any(&targets.ranks), place: dice.any(&["before", "during"]) };
+            return Self { seed, hosts, per_host, families, weather, faults: vec![(When::Calm(0), fault)] };
+        }
+        for _ in 0..4 + dice.below(5) {
+            // Somebody has to be left to tell.
+            if targets.hosts.len() < 2 || targets.ranks.len() < 2 {
+                break;
+            }
+            let when = match dice.below(4) {
+                0 if !faults.is_empty() => When::Same,
+                1 if !faults.is_empty() => When::Recovery,
+                _ => When::Calm(u64::from(dice.below(200))),
+            };
+            faults.push((when, any_fault(&mut dice, &mut targets, when)));
+        }
+        match dice.below(6) {
+            0 => faults.push((When::Calm(0), Fault::Launcher)),
+            1 => faults.push((When::Calm(0), Fault::Finalize { rank: 0, place: dice.any(&["entry", "during"]) })),
+            _ => {}
+        }
+        Self { seed, hosts, per_host, families, weather, faults }
+    }
+
+    /// Whether the job does what Open MPI does not interrupt.
+    #[must_use]
+    pub fn is_uninterrupted(&self) -> bool {
+        self.families.iter().any(|family| UNINTERRUPTED.contains(family))
+    }
+}
+
+fn any_fault(dice: &mut Dice, targets: &mut Targets, when: When) -> Fault {
+    // The daemons' timeout is 300 ms, that of stopped ranks 400 ms: well below, around, and never.
+    let ms = |dice: &mut Dice| match dice.below(3) {
+        0 => Some(u64::from(20 + dice.below(100))),
+        1 => Some(u64::from(250 + dice.below(300))),
+        _ => None,
+    };
+    match dice.below(if when == When::Recovery { 6 } else { 10 }) {
+        0..=2 => Fault::Kill { rank: targets.take_rank(dice), signal: dice.any(&[libc::SIGKILL, libc::SIGSEGV]) },
+        3 => Fault::Node { host: targets.take_host(dice) },
+        4 => Fault::Runtime { host: targets.take_host(dice), signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]) },
+        5 | 6 => {
+            Fault::Daemon { host: dice.below(targets.hosts[0] + 1), signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]) }
+        }
+        7 => Fault::Stop { rank: targets.take_rank(dice), ms: ms(dice) },
+        _ => {
+            let mut hosts = vec![targets.take_host(dice)];
+            if targets.hosts.len() > 2 && dice.below(3) == 0 {
+                hosts.push(targets.take_host(dice));
+            }
+            Fault::Cut { hosts, together: dice.below(2) == 0, ms: ms(dice) }
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, hosts, per_host, families, weather, faults } = self;
+        let Weather { loss, duplication, delay } = weather;
+        write!(out, "seed {seed}: {hosts} hosts, {per_host} ranks on each, {}", families.join(" "))?;
+        write!(out, "; of 1000 datagrams {loss} lost, {duplication} doubled, up to {delay} ms late")?;
+        faults.iter().try_for_each(|(when, fault)| write!(out, "\n  {when:?} {fault:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_seed_is_always_the_same_plan() {
+        assert_eq!(Plan::new(7), Plan::new(7));
+        let plans: BTreeSet<String> = (0..100).map(|seed| Plan::new(seed).to_string()).collect();
+        assert_eq!(plans.len(), 100);
+    }
+
+    #[test]
+    fn every_kind_of_fault_comes_and_somebody_is_always_left() {
+        let mut kinds = BTreeSet::new();
+        for plan in (0..500).map(Plan::new) {
+            assert!((4..=12).contains(&plan.hosts) && !plan.faults.is_empty() && !plan.families.is_empty());
+            for (at, (when, fault)) in plan.faults.iter().enumerate() {
+                kinds.insert(fault.kind());
+                assert!(at > 0 || matches!(when, When::Calm(_)), "nothing came before the first: {plan}");
+                let ends = matches!(fault, Fault::Launcher | Fault::Init { .. } | Fault::Finalize { .. });
+                assert!(!ends || at + 1 == plan.faults.len(), "{plan}");
+                let spared = match fault {
+                    Fault::Kill { rank, .. } | Fault::Stop { rank, .. } => *rank != 0,
+                    Fault::Node { host } | Fault::Runtime { host, .. } => *host != 0,
+                    Fault::Cut { hosts, .. } => !hosts.contains(&0),
+                    _ => true,
+                };
+                assert!(spared, "rank 0 lives to let the job end: {plan}");
+            }
+        }
+        assert_eq!(kinds.len(), 11, "{kinds:?}");
+    }
+}

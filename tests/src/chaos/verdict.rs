@@ -1,0 +1,181 @@
+//! What is to be true of a job after what has happened to it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::inject::Struck;
+use super::plan::{Fault, Plan};
+use crate::Outcome;
+use crate::diary::{Diaries, PROC_FAILED};
+
+/// How a job went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// As promised.
+    Held,
+    /// Not, because of a limit that README names.
+    Limit(&'static str),
+    /// Not.
+    Broken(String),
+}
+
+/// Checks what the plan promises of its end.
+///
+/// # Panics
+/// With everything that is known about the job, if a promise is broken.
+pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) {
+    match plan.faults.last() {
+        Some((_, Fault::Init { .. })) => ended_or_recovered(outcome),
+        Some((_, Fault::Launcher)) => {
+            outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
+            outcome.gave_up(&["prterun", "was lost", "ended"]);
+            // What they agreed on they did before.
+            return;
+        }
+        Some((_, Fault::Finalize { rank, .. })) => {
+            let dead = dead(struck, outcome, Some(*rank));
+            for survivor in outcome.survivors(&dead).into_iter().filter(|survivor| survivor != rank) {
+                let code = outcome.diaries.first(survivor, "finalized").map(|entry| entry.text());
+                let known = code.as_deref() == Some("0") || code.as_deref() == Some(PROC_FAILED);
+                outcome.require(known, &format!("MPI_Finalize of rank {survivor} returns, not {code:?}"));
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0");
+            outcome.no_lies().left_nothing();
+            is_declared(outcome, &dead, Some(*rank), events);
+        }
+        _ => {
+            let dead = dead(struck, outcome, None);
+            outcome.finished_without(&dead);
+            is_declared(outcome, &dead, None, events);
+        }
+    }
+    one_side(outcome, struck);
+}
+
+/// A death in `MPI_Init` ends the job with a status and a sentence, or those whose `MPI_Init` returned go on.
+fn ended_or_recovered(outcome: &Outcome) {
+    if outcome.status != 0 {
+        outcome.gave_up(&[]);
+        return;
+    }
+    let all: BTreeSet<u32> = outcome.diaries.all("initialised").map(|entry| entry.rank).collect();
+    outcome.require(!all.is_empty(), "mpirun's status is 0 only if there are survivors");
+    for rank in all {
+        outcome.finalized(rank);
+    }
+    outcome.no_lies().left_nothing();
+}
+
+/// Who did not come to an end: everybody who must be dead, and nobody who must not.
+fn dead(struck: &Struck, outcome: &Outcome, spared: Option<u32>) -> Vec<u32> {
+    let ended = |rank: &u32| outcome.diaries.has(*rank, "finalized") || spared == Some(*rank);
+    let dead: Vec<u32> = outcome.survivors(&[]).into_iter().filter(|rank| !ended(rank)).collect();
+    let missed: Vec<_> = struck.must.iter().filter(|rank| !dead.contains(rank)).collect();
+    outcome.require(missed.is_empty(), &format!("the dead do not come to an end, as {missed:?} did"));
+    let harmed: Vec<_> = dead.iter().filter(|rank| !struck.must.contains(rank) && !struck.may.contains(rank)).collect();
+    outcome.require(harmed.is_empty(), &format!("all others come to their end, but not {harmed:?}"));
+    dead
+}
+
+/// The history of the job has every death and no other.
+fn is_declared(outcome: &Outcome, dead: &[u32], spared: Option<u32>, events: &Path) {
+    let mut declared = BTreeSet::new();
+    for line in history(events).lines() {
+        let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
+        let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
+        match record["event"].as_str() {
+            Some("rank-dead") => declared.extend(number(&record["rank"])),
+            Some("node-dead") => declared.extend(record["ranks"].as_array().into_iter().flatten().filter_map(number)),
+            _ => {}
+        }
+    }
+    declared.retain(|rank| spared != Some(*rank));
+    let what = format!("the history declares {dead:?}, and nobody else, not {declared:?}");
+    outcome.require(declared.iter().eq(dead), &what);
+}
+
+/// What the job wrote into its file of events.
+#[must_use]
+pub fn history(events: &Path) -> String {
+    let files = events.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    let lines = files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    lines.filter_map(|path| fs::read_to_string(path).ok()).collect()
+}
+
+/// The dead have repaired nothing among themselves.
+fn one_side(outcome: &Outcome, struck: &Struck) {
+    let is_gone = |rank: u32| struck.must.contains(&rank) || struck.may.contains(&rank);
+    for entry in outcome.diaries.all("agreed").filter(|entry| is_gone(entry.rank)) {
+        let near = |other: Duration| other.abs_diff(entry.at) < Duration::from_secs(5);
+        let same = |other: &&crate::diary::Entry| other.number(0) == entry.number(0) && near(other.at);
+        let shared = outcome.diaries.all("agreed").filter(same).any(|other| !is_gone(other.rank));
+        outcome.require(shared, &format!("only one side goes on, not also {entry:?}"));
+    }
+}
+
+/// The limit of Open MPI that explains a broken promise, by its name in README. `stderr` is mpirun's.
+#[must_use]
+pub fn limit(diaries: &Diaries, struck: &Struck, stderr: &str) -> Option<&'static str> {
+    let ranks: BTreeSet<u32> = diaries.0.iter().map(|entry| entry.rank).collect();
+    let spared: Vec<u32> = ranks.into_iter().filter(|rank| !struck.must.contains(rank)).collect();
+    let inside = |rank: &u32| {
+        let last = diaries.of(*rank).rfind(|entry| ["enters", "leaves", "error"].contains(&entry.event.as_str()));
+        last.filter(|entry| entry.event == "enters").map(|entry| entry.text())
+    };
+    match spared.iter().find_map(inside).as_deref() {
+        Some("one-sided") if !struck.log.is_empty() => return Some("one-sided communication is not interrupted"),
+        Some("MPI-IO") if !struck.log.is_empty() => return Some("MPI-IO is not interrupted"),
+        _ => {}
+    }
+    let crashed = |rank: &u32| is_crash_in_agreement(diaries, *rank, stderr);
+    spared.iter().any(crashed).then_some("crash in MPIX_Comm_shrink or MPIX_Comm_agree (era_mark_process_failed)")
+}
+
+/// Whether Open MPI itself says that this rank has crashed, and the rank that it was in an agreement.
+fn is_crash_in_agreement(diaries: &Diaries, rank: u32, stderr: &str) -> bool {
+    let agrees = diaries.of(rank).next_back().is_some_and(|last| ["revoked", "shrunk"].contains(&last.event.as_str()));
+    let says_so =
+        |pid: i32| stderr.lines().any(|line| line.contains(&format!(":{pid:05}] Signal: Segmentation fault")));
+    agrees && diaries.pid(rank).is_some_and(says_so)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diary::Entry;
+
+    fn diaries(lines: &[(u32, &str, &str)]) -> Diaries {
+        let entry = |(at, &(rank, event, text)): (usize, &(u32, &str, &str))| {
+            let details = text.split_whitespace().map(str::to_owned).collect();
+            Entry { rank, at: Duration::from_millis(at as u64), event: event.to_owned(), details }
+        };
+        Diaries(lines.iter().enumerate().map(entry).collect())
+    }
+
+    fn struck() -> Struck {
+        Struck { must: [1].into(), log: vec![(Duration::ZERO, "strikes".to_owned())], ..Struck::default() }
+    }
+
+    #[test]
+    fn only_who_lives_and_has_not_left_is_stuck() {
+        let stuck = diaries(&[(0, "enters", "one-sided"), (0, "leaves", "one-sided"), (2, "enters", "MPI-IO")]);
+        assert_eq!(limit(&stuck, &struck(), ""), Some("MPI-IO is not interrupted"));
+        assert_eq!(limit(&stuck, &Struck::default(), ""), None, "nothing has happened");
+        let told = diaries(&[(2, "enters", "MPI-IO"), (2, "error", "75"), (1, "enters", "one-sided")]);
+        assert_eq!(limit(&told, &struck(), ""), None);
+    }
+
+    #[test]
+    fn a_crash_counts_only_in_an_agreement() {
+        let said = "[h3:00417] *** Process received signal ***\n[h3:00417] Signal: Segmentation fault (11)\n";
+        let agrees = diaries(&[(4, "started", "417 h3"), (4, "error", "75"), (4, "revoked", "")]);
+        assert!(limit(&agrees, &struck(), said).is_some());
+        assert_eq!(limit(&agrees, &struck(), ""), None);
+        let computes = diaries(&[(4, "started", "417 h3"), (4, "revoked", ""), (4, "agreed", "5")]);
+        assert_eq!(limit(&computes, &struck(), said), None);
+    }
+}
