@@ -9,9 +9,11 @@ typedef struct {
 
 #define TRY(call) do { int try_code = (call); if (try_code != MPI_SUCCESS) return try_code; } while (0)
 
+/* Results of an earlier round must not be taken for those of this one. */
 static int *numbers(int count) {
     int *all = malloc((size_t)count * sizeof *all);
     if (!all) { perror("survivor"); _exit(99); }
+    memset(all, 0xff, (size_t)count * sizeof *all);
     return all;
 }
 
@@ -42,7 +44,7 @@ static int round_p2p(const Round *at) {
     int count = at->round % 2 ? 40000 : 10, shift = 1 + at->round % at->members;
     int to = (at->me + shift) % at->members, from = (at->me + at->members - shift % at->members) % at->members;
     int *out = numbers(count), *in = numbers(count);
-    for (int i = 0; i < count; i++) out[i] = at->me + i, in[i] = -1;
+    for (int i = 0; i < count; i++) out[i] = at->me + i;
     MPI_Request both[2];
     TRY(MPI_Irecv(in, count, MPI_INT, from, 21, at->comm, &both[0]));
     TRY(MPI_Isend(out, count, MPI_INT, to, 21, at->comm, &both[1]));
@@ -151,7 +153,6 @@ static int round_compute(const Round *at) {
 /* Open MPI interrupts neither of the two that follow: whoever is in one is noted. */
 static int round_window(const Round *at) {
     int *memory = numbers(1);
-    *memory = -1;
     MPI_Win window;
     event("enters one-sided");
     TRY(MPI_Win_create(memory, sizeof *memory, sizeof *memory, MPI_INFO_NULL, at->comm, &window));

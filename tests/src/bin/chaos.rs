@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
-use system_tests::Lab;
 use system_tests::chaos::bundle::{self, Traces};
 use system_tests::chaos::inject::{self, Struck};
 use system_tests::chaos::plan::{Plan, Weather};
@@ -15,6 +15,7 @@ use system_tests::chaos::verdict::{self, Verdict};
 use system_tests::chaos::weather::Storm;
 use system_tests::clock::now;
 use system_tests::diary::Diaries;
+use system_tests::{Lab, TIMEOUT};
 
 /// Random jobs under random faults, judged by what every user is promised.
 #[derive(Parser)]
@@ -32,6 +33,9 @@ struct Arguments {
     #[arg(long, default_value = "target/chaos")]
     bundles: PathBuf,
 }
+
+/// Why a job says nothing: datagrams came later than its weather had it.
+const TOO_SLOW: &str = "not judged, this machine kept the bad network itself from running for a third of the timeout";
 
 /// What has been counted.
 #[derive(Default)]
@@ -68,7 +72,7 @@ impl Counts {
         println!("jobs with: {}", list(&self.families));
         println!("left out: MPI_Comm_spawn (broken in Open MPI 5.0.7), loops of MPI_Iprobe (never interrupted)");
         for (name, seeds) in &self.limits {
-            println!("limit of Open MPI, {} jobs: {name} (seeds {seeds:?})", seeds.len());
+            println!("excused, {} jobs: {name} (seeds {seeds:?})", seeds.len());
         }
         println!("broken promises: {} {:?}", self.broken.len(), self.broken);
     }
@@ -115,6 +119,9 @@ fn run(plan: &Plan, arguments: &Arguments) -> Verdict {
             let why = message(panic.as_ref());
             let stderr = std::fs::read_to_string(folder.join("stderr")).unwrap_or_default();
             let limit = verdict::limit(&Diaries::read(&folder.join("diaries")), &struck, &stderr);
+            // Silence of the machine's own making is no promise broken: counted, and by its name.
+            let late = storm.as_ref().map_or(Duration::ZERO, Storm::late);
+            let limit = limit.or((late > TIMEOUT / 3).then_some(TOO_SLOW));
             let kept =
                 bundle::write(&arguments.bundles, plan, &struck, &Traces { folder: &folder, events: &events }, &why);
             println!("  {}: {}", if limit.is_some() { "limit" } else { "BROKEN" }, why.lines().next().unwrap_or(""));

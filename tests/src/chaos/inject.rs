@@ -8,6 +8,7 @@ use super::plan::{Fault, Plan, When};
 use crate::clock::{now, wait_until};
 use crate::diary::Diaries;
 use crate::lab::ALL_HOSTS;
+use crate::process::Process;
 use crate::{Job, Lab, Running, SLACK, TIMEOUT, process};
 
 /// How long the survivors may take to go on before that counts as a hang.
@@ -112,9 +113,10 @@ impl Driver<'_, '_> {
                 self.job.kill_host(host);
             }
             Fault::Cut { hosts, together, ms } => self.cut(hosts, *together, *ms),
-            Fault::Daemon { host, signal } => process::signal(self.pid(*host, "ringwatchd"), *signal),
+            Fault::Daemon { host, signal } => process::signal(self.watcher(*host).pid, *signal),
             Fault::Runtime { host, signal } => {
-                let pid = self.pid(*host, "prted");
+                // The shell on the host has started another prted, which is only its parent.
+                let pid = self.watcher(*host).parent;
                 let host = ALL_HOSTS[*host as usize];
                 self.struck.must.extend(self.job.job.ranks_on(host));
                 self.job.loses(host);
@@ -161,15 +163,15 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// A daemon of a host; one that is just being replaced is waited for.
-    fn pid(&self, host: u32, name: &str) -> i32 {
+    /// `ringwatchd` of a host; one that is just being replaced is waited for.
+    fn watcher(&self, host: u32) -> Process {
         let host = ALL_HOSTS[host as usize];
         let mut found = None;
         let _ = wait_until(self.patience, || {
-            found = self.job.named(host, name).first().map(|process| process.pid);
+            found = self.job.named(host, "ringwatchd").into_iter().next();
             found.is_some()
         });
-        found.unwrap_or_else(|| self.job.fail(&format!("{host} has a {name}")))
+        found.unwrap_or_else(|| self.job.fail(&format!("{host} has a ringwatchd")))
     }
 
     /// Until somebody who lives is told of the last fault.

@@ -234,7 +234,9 @@ fn any_fault(dice: &mut Dice, targets: &mut Targets, when: When) -> Fault {
         3 => Fault::Node { host: targets.take_host(dice) },
         4 => Fault::Runtime { host: targets.take_host(dice), signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]) },
         5 | 6 => {
-            Fault::Daemon { host: dice.below(targets.hosts[0] + 1), signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]) }
+            // It may strike the same one again, and prterun's own.
+            let hosts = [&[0], &targets.hosts[..]].concat();
+            Fault::Daemon { host: dice.any(&hosts), signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]) }
         }
         7 => Fault::Stop { rank: targets.take_rank(dice), ms: ms(dice) },
         _ => {
@@ -274,6 +276,7 @@ mod tests {
         let mut kinds = BTreeSet::new();
         for plan in (0..500).map(Plan::new) {
             assert!((4..=12).contains(&plan.hosts) && !plan.faults.is_empty() && !plan.families.is_empty());
+            let mut lost = BTreeSet::new();
             for (at, (when, fault)) in plan.faults.iter().enumerate() {
                 kinds.insert(fault.kind());
                 assert!(at > 0 || matches!(when, When::Calm(_)), "nothing came before the first: {plan}");
@@ -286,6 +289,11 @@ mod tests {
                     _ => true,
                 };
                 assert!(spared, "rank 0 lives to let the job end: {plan}");
+                match fault {
+                    Fault::Node { host } | Fault::Runtime { host, .. } => assert!(lost.insert(*host), "{plan}"),
+                    Fault::Daemon { host, .. } => assert!(!lost.contains(host), "nothing is left to strike: {plan}"),
+                    _ => {}
+                }
             }
         }
         assert_eq!(kinds.len(), 11, "{kinds:?}");

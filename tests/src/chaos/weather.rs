@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ const TAKEN: &str = "rwc1";
 pub struct Storm {
     ends: Arc<AtomicBool>,
     relay: Option<JoinHandle<()>>,
+    late: Arc<AtomicU64>,
 }
 
 impl Storm {
@@ -46,7 +47,7 @@ impl Storm {
         let source = wire::open(TAKEN).expect("a new link can be listened to");
         let ends = Arc::new(AtomicBool::new(false));
         let mut relay = Relay::new(weather, seed, source);
-        let seen = Arc::clone(&ends);
+        let (seen, late) = (Arc::clone(&ends), Arc::clone(&relay.late));
         let relay = thread::spawn(move || relay.run(&seen));
         for host in hosts() {
             let port = port(host);
@@ -55,7 +56,13 @@ impl Storm {
             let words: Vec<&str> = udp.split(' ').collect();
             run("tc", &[&["filter", "add", "dev", &port, "parent", "ffff:"], &words[..]].concat());
         }
-        Self { ends, relay: Some(relay) }
+        Self { ends, relay: Some(relay), late }
+    }
+
+    /// The longest that this process was kept from running: so much later than was meant a datagram may have come.
+    #[must_use]
+    pub fn late(&self) -> Duration {
+        Duration::from_micros(self.late.load(Ordering::Relaxed))
     }
 }
 
@@ -97,21 +104,27 @@ struct Relay {
     source: OwnedFd,
     waiting: BinaryHeap<Reverse<Waiting>>,
     count: u64,
+    /// In microseconds.
+    late: Arc<AtomicU64>,
 }
 
 impl Relay {
     fn new(weather: Weather, seed: u64, source: OwnedFd) -> Self {
         let random = Pcg64Mcg::seed_from_u64(seed);
-        Self { weather, random, source, waiting: BinaryHeap::new(), count: 0 }
+        Self { weather, random, source, waiting: BinaryHeap::new(), count: 0, late: Arc::default() }
     }
 
     fn run(&mut self, ends: &AtomicBool) {
-        // The weather is no fault of the machine's load.
-        // SAFETY: a system call without memory arguments; 0 is this thread.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -15) };
+        // The weather is no fault of the machine's load. Without the right to be first, lateness tells.
+        let first = libc::sched_param { sched_priority: 1 };
+        // SAFETY: a struct that lives here; 0 is this thread.
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) };
         let mut buffer = vec![0; 65_536];
+        let mut done = now();
         while !ends.load(Ordering::Relaxed) {
-            self.wait();
+            let wait = self.wait();
+            let late = now().saturating_sub(done + wait);
+            self.late.fetch_max(u64::try_from(late.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
             while let Some(length) = receive(&self.source, &mut buffer) {
                 self.take(&buffer[..length]);
             }
@@ -120,16 +133,19 @@ impl Relay {
                 let Some(Reverse(frame)) = self.waiting.pop() else { break };
                 self.deliver(&frame);
             }
+            done = time;
         }
     }
 
-    /// Until a frame comes or is due, a few milliseconds at most.
-    fn wait(&self) {
+    /// Until a frame comes or is due, a few milliseconds at most; returns how long that was to be at the longest.
+    fn wait(&self) -> Duration {
         let next = self.waiting.peek().map_or(Duration::MAX, |Reverse(first)| first.due.saturating_sub(now()));
         let wait = next.min(Duration::from_millis(20)).as_micros().div_ceil(1000);
+        let wait = i32::try_from(wait).unwrap_or(20);
         let mut poll = libc::pollfd { fd: self.source.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one struct that lives here, and its count.
-        unsafe { libc::poll(&raw mut poll, 1, i32::try_from(wait).unwrap_or(20)) };
+        unsafe { libc::poll(&raw mut poll, 1, wait) };
+        Duration::from_millis(u64::try_from(wait).unwrap_or(0))
     }
 
     fn take(&mut self, frame: &[u8]) {
