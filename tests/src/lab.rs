@@ -96,13 +96,18 @@ impl Lab {
         }
     }
 
+    /// Joins a host again with all the others, and does not wait until they reach each other.
+    pub fn join(&self, host: &str) {
+        ip(&["link", "set", &port(host), "master", BRIDGE, "up"]);
+    }
+
     /// Joins a host again with all the others.
     ///
     /// # Panics
     /// If its link does not come up.
     pub fn heal(&self, host: &str) {
         if !is_joined(host) {
-            ip(&["link", "set", &port(host), "master", BRIDGE, "up"]);
+            self.join(host);
             let other_end = || run("ip", &["-n", host, "-brief", "link", "show", "eth0"]).contains(" UP ");
             let whole = wait_until(Duration::from_secs(5), || is_joined(host) && other_end());
             assert!(whole, "the link of {host} does not come up");

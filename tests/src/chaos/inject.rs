@@ -102,9 +102,13 @@ impl Driver<'_, '_> {
             }
             Fault::Stop { rank, ms } => {
                 let _ = self.job.signal_rank(*rank, libc::SIGSTOP);
-                self.away(&[*rank], *ms);
-                if ms.is_some() {
-                    let _ = self.job.signal_rank(*rank, libc::SIGCONT);
+                match ms {
+                    None => self.struck.must.extend([*rank]),
+                    Some(ms) => {
+                        sleep(Duration::from_millis(*ms));
+                        let _ = self.job.signal_rank(*rank, libc::SIGCONT);
+                        self.were_away(&[*rank], *ms);
+                    }
                 }
             }
             Fault::Node { host } => {
@@ -137,30 +141,21 @@ impl Driver<'_, '_> {
         let names: Vec<&str> = hosts.iter().map(|host| ALL_HOSTS[*host as usize]).collect();
         let ranks: Vec<u32> = names.iter().flat_map(|host| self.job.job.ranks_on(host)).collect();
         self.job.split(&names, together);
-        self.away(&ranks, ms);
-        if ms.is_some() {
-            names.iter().for_each(|host| self.lab.heal(host));
-            self.last = now();
-            self.struck.log.push((self.last, format!("healed: {names:?}")));
-        }
+        let Some(ms) = ms else { return self.struck.must.extend(ranks) };
+        sleep(Duration::from_millis(ms));
+        names.iter().for_each(|host| self.lab.join(host));
+        self.were_away(&ranks, ms);
+        self.struck.log.push((self.last, format!("healed: {names:?}")));
     }
 
-    /// These ranks are away for so long.
-    fn away(&mut self, ranks: &[u32], ms: Option<u64>) {
-        match ms {
-            None => self.struck.must.extend(ranks),
-            Some(ms) => {
-                if ms > HARMLESS_MS {
-                    self.struck.may.extend(ranks);
-                }
-                sleep(Duration::from_millis(ms));
-                // Whoever is late after all has been away for longer than was meant.
-                if now() - self.last > Duration::from_millis(HARMLESS_MS * 3 / 2) {
-                    self.struck.may.extend(ranks);
-                }
-                self.last = now();
-            }
+    /// These ranks were away since the last fault, which was to be for so long.
+    fn were_away(&mut self, ranks: &[u32], ms: u64) {
+        // Whoever was late after all has been away for longer than was meant.
+        let longest = Duration::from_millis(HARMLESS_MS);
+        if ms > HARMLESS_MS || now() - self.last > longest * 3 / 2 {
+            self.struck.may.extend(ranks);
         }
+        self.last = now();
     }
 
     /// `ringwatchd` of a host; one that is just being replaced is waited for.
