@@ -24,12 +24,31 @@ pub fn before_processes_are_known() -> u32 {
 
 /// Parameters of the collective components. Returns what was changed, as a mask.
 pub fn before_collectives_are_chosen() -> u32 {
+    without_han() | honest_allgatherv()
+}
+
+fn without_han() -> u32 {
     // coll/han drops errors of its inner collectives and so returns wrong data after a failure.
     let asked_for = Parameter::find(c"ompi", c"coll", None, None).map(|list| list.text()).unwrap_or_default();
     if !asked_for.starts_with('^') && asked_for.split(',').any(|name| name == "han") {
         return 0;
     }
     change(c"coll", Some(c"han"), c"priority", Default::NoHan, |parameter| parameter.set_integer(-1))
+}
+
+/// coll/tuned has an algorithm for few or short data that drops the error of its broadcast. Its rules have to be dynamic
+/// for a choice of algorithm to count; whatever else they leave open is then decided as before.
+fn honest_allgatherv() -> u32 {
+    const BRUCK: c_int = 2;
+    let tuned = |name| Parameter::find(c"ompi", c"coll", Some(c"tuned"), Some(name)).filter(Parameter::is_default);
+    match (tuned(c"use_dynamic_rules"), tuned(c"allgatherv_algorithm")) {
+        (Some(rules), Some(algorithm)) => {
+            rules.set_bool(true);
+            algorithm.set_integer(BRUCK);
+            Default::HonestAllgatherv as u32
+        }
+        _ => 0,
+    }
 }
 
 fn change(framework: &CStr, component: Option<&CStr>, name: &CStr, what: Default, set: impl FnOnce(&Parameter)) -> u32 {

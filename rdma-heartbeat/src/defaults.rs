@@ -13,10 +13,13 @@ pub enum Default {
     NoHan = 4,
     /// Writing to a dead peer is an error, not a signal.
     IgnoreBrokenPipes = 8,
+    /// `MPI_Allgatherv` by an algorithm that reports errors.
+    HonestAllgatherv = 16,
 }
 
 impl Default {
-    const ALL: [Self; 4] = [Self::AddProcsCutoff, Self::AsyncFinalize, Self::NoHan, Self::IgnoreBrokenPipes];
+    const ALL: [Self; 5] =
+        [Self::AddProcsCutoff, Self::AsyncFinalize, Self::NoHan, Self::IgnoreBrokenPipes, Self::HonestAllgatherv];
 
     /// The changes in a mask.
     pub fn in_mask(mask: u32) -> impl Iterator<Item = Self> {
@@ -31,6 +34,7 @@ impl Default {
             Self::AsyncFinalize => "async_mpi_finalize=true",
             Self::NoHan => "coll_han_priority=-1",
             Self::IgnoreBrokenPipes => "SIGPIPE=ignored",
+            Self::HonestAllgatherv => "coll_tuned_allgatherv_algorithm=2",
         }
     }
 }

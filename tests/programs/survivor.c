@@ -12,7 +12,7 @@
  *                          any, anywait  MPI_Recv, MPI_Wait from any source
  *                          live          MPI_Recv from a rank that lives
  *                          ring          MPI_Sendrecv with both neighbours
- *                          allreduce, barrier, bcast
+ *                          allreduce, barrier, bcast, vector (see families.h)
  *                          mixed         all of these, by rank
  *   --victims R,R        the ranks that will die in OP
  *   --die HOW            how they die once the file "go" is there: kill, segv,
@@ -255,6 +255,7 @@ static int operate(const char *name) {
         else if (!strcmp(name, "barrier")) code = MPI_Barrier(comm);
         else if (!strcmp(name, "bcast")) code = bcast(comm, round % size);
         else if (!strcmp(name, "ring")) code = ring(comm);
+        else if (!strcmp(name, "vector")) code = mixed_round(name, comm, round);
         else { fprintf(stderr, "survivor: no operation %s\n", name); MPI_Abort(MPI_COMM_WORLD, 98); }
         if (!busy) usleep(500);
         /* Point to point nobody learns that it is time to end. */

@@ -56,6 +56,12 @@ fn killed_in_bcast() {
     in_lab(|lab| is_killed(lab, Job::new(), "bcast", VICTIM));
 }
 
+/// Nobody takes what was in its memory before for the others' data, whether the root of an inner broadcast dies or another.
+#[test]
+fn killed_in_allgatherv() {
+    in_lab(|lab| [0, VICTIM].iter().for_each(|victim| dies(lab, "vector", "kill", &[*victim])));
+}
+
 #[test]
 fn killed_in_sendrecv_with_its_neighbours() {
     in_lab(|lab| is_killed(lab, Job::new(), "ring", VICTIM));
