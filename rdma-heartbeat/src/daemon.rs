@@ -100,6 +100,7 @@ struct Ending {
     exit_by: Time,
     /// Not before this may the daemon exit: it may yet hear something for the history.
     settled_at: Time,
+    /// When to kill the runtime daemon; after an end in order only if it is still stopped.
     kill_runtime_at: Option<Time>,
     /// Whether ranks that appear only now are to be ended, too.
     fences: bool,
@@ -359,8 +360,11 @@ impl Daemon {
         if let Some(server) = &mut self.status {
             server.serve(now);
         }
-        if self.ending.as_mut().is_some_and(|ending| ending.kill_runtime_at.take_if(|at| now >= *at).is_some()) {
-            self.fence_runtime(now);
+        if let Some(ending) = &mut self.ending {
+            let is_due = ending.kill_runtime_at.take_if(|at| now >= *at).is_some();
+            if is_due && (ending.fences || self.runtime.is_stopped()) {
+                self.fence_runtime(now);
+            }
         }
     }
 

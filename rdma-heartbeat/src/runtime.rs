@@ -129,6 +129,12 @@ impl Runtime {
         self.count.observe(now, pin.stopped(), limit) && !excused
     }
 
+    /// Whether somebody else has stopped it.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        !self.held && self.pin.as_ref().is_some_and(Pin::is_stopped)
+    }
+
     /// The whole job is suspended: a runtime daemon that is stopped has the whole limit from now on.
     pub fn excuse(&mut self, now: Time) {
         self.suspended_at = Some(now);

@@ -68,6 +68,20 @@ fn prted_stopped_while_every_rank_does_something_else() {
     in_lab(|lab| prted_is_lost(lab, Job::new(), "mixed", "h2", libc::SIGSTOP, STOP_TIMEOUT));
 }
 
+/// Nobody waits for a node without ranks, and nobody but its `ringwatchd` knows of its prted.
+#[test]
+fn prted_stopped_when_the_job_ends_is_not_left_behind() {
+    in_lab(|lab| {
+        let mut job = Job::new().ranks(6).blocked_in("allreduce", &[]).start(lab);
+        job.wait_until_blocked();
+        let runtime = job.runtime("h4");
+        job.loses("h4");
+        process::signal(runtime, libc::SIGSTOP);
+        job.end();
+        job.finish().finished_without(&[]);
+    });
+}
+
 #[test]
 fn two_prted_killed_at_once() {
     in_lab(|lab| {

@@ -194,10 +194,13 @@ impl Daemon {
         }
         self.continue_chronicle(now);
         let settled_at = now + self.time_to_settle();
+        let exit_by = now + self.startup.launch.parameters.timeout * 2;
+        // Nobody would let it go on once the job is over, and nobody is left to find it stopped for too long.
+        let is_stuck = self.startup.me != 0 && self.fence_is_on() && self.runtime.is_stopped();
         self.ending.get_or_insert(Ending {
-            exit_by: now + self.startup.launch.parameters.timeout * 2,
+            exit_by,
             settled_at,
-            kill_runtime_at: None,
+            kill_runtime_at: is_stuck.then_some(exit_by),
             fences: false,
         });
     }
