@@ -173,7 +173,9 @@ impl Driver<'_, '_> {
     fn wait_for_an_error(&mut self) {
         let (since, dead) = (self.last, self.struck.must.clone());
         self.job.wait("a survivor is told", self.patience, |diaries| {
-            diaries.all("error").any(|entry| entry.at > since && !dead.contains(&entry.rank))
+            // Whoever was about to repair already is told by the repair itself.
+            let told = diaries.all("error").chain(diaries.all("shrunk"));
+            told.into_iter().any(|entry| entry.at > since && !dead.contains(&entry.rank))
         });
     }
 

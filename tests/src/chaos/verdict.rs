@@ -131,6 +131,9 @@ pub fn limit(diaries: &Diaries, struck: &Struck, stderr: &str) -> Option<&'stati
         Some("MPI-IO") if !struck.log.is_empty() => return Some("MPI-IO is not interrupted"),
         _ => {}
     }
+    if !struck.log.is_empty() && stderr.contains("error after request freed") {
+        return Some("Open MPI aborts over a request that it has freed (neighbourhood collectives, coll/basic)");
+    }
     let crashed = |rank: &u32| is_crash_in_agreement(diaries, *rank, stderr);
     spared.iter().any(crashed).then_some("crash in MPIX_Comm_shrink or MPIX_Comm_agree (era_mark_process_failed)")
 }
@@ -167,6 +170,13 @@ mod tests {
         assert_eq!(limit(&stuck, &Struck::default(), ""), None, "nothing has happened");
         let told = diaries(&[(2, "enters", "MPI-IO"), (2, "error", "75"), (1, "enters", "one-sided")]);
         assert_eq!(limit(&told, &struck(), ""), None);
+    }
+
+    #[test]
+    fn what_open_mpi_says_of_itself_counts_only_after_a_fault() {
+        let said = "[h1:00000] *** An error occurred in Recv error after request freed\n";
+        assert!(limit(&Diaries::default(), &struck(), said).is_some());
+        assert_eq!(limit(&Diaries::default(), &Struck::default(), said), None);
     }
 
     #[test]
