@@ -6,6 +6,7 @@ import sys
 
 import bench_daemon
 import bench_faults
+import bench_transports
 
 
 def main():
@@ -22,11 +23,17 @@ def main():
     daemon = kinds.add_parser("daemon")
     daemon.add_argument("--seconds", type=float, default=20)
     daemon.add_argument("--patience", type=float, default=180)
+    transports = kinds.add_parser("transports")
+    transports.add_argument("--transport", action="append", choices=list(bench_transports.PLACES))
+    transports.add_argument("--seconds", type=int, default=30)
+    transports.add_argument("--survive", type=int, default=600)
+    transports.add_argument("--silences", type=int, default=20)
+    transports.add_argument("--patience", type=float, default=180)
     options = parser.parse_args()
-    if getattr(options, "runs", 1) < 1 or getattr(options, "seconds", 1) <= 0:
+    if any(getattr(options, name, 1) <= 0 for name in ("runs", "seconds", "survive", "silences")):
         parser.error("at least one run, and a time above zero")
     try:
-        {"faults": bench_faults, "daemon": bench_daemon}[options.kind].main(options)
+        {"faults": bench_faults, "daemon": bench_daemon, "transports": bench_transports}[options.kind].main(options)
     except (OSError, subprocess.CalledProcessError) as reason:
         sys.exit(f"bench: {reason}")
 
