@@ -34,16 +34,18 @@ pub fn measure(
         _ => launch::Carrier::Udp,
     };
     line.say(&Ask::Daemon { launch: Box::new(launch.clone()), seconds })?;
-    let here = run(&launch, 0, own, seconds)?;
+    let (_node, here) = run(&launch, 0, own, seconds)?;
     let there = crate::expect(line.hear()?, |reply| match reply {
         Reply::Daemon(value) => Some(value),
         _ => None,
     })?;
+    // Now that both have been measured.
+    line.say(&Ask::Stop)?;
     Ok(vec![here, there])
 }
 
-/// Runs one of the nodes for as long as that is measured, and a little longer.
-pub fn run(launch: &LaunchData, me: u32, own: IpAddr, seconds: Duration) -> Result<Value, String> {
+/// Starts one of the nodes and measures it. It lives on, because the other may still be measured.
+pub fn run(launch: &LaunchData, me: u32, own: IpAddr, seconds: Duration) -> Result<(Node, Value), String> {
     let port = if me == 0 { PORT } else { 0 };
     let socket = UdpSocket::bind((own, port)).map_err(|error| format!("{own}: {error}"))?;
     let mut node = Node::start(launch, me, socket, None, Phase::Running);
@@ -67,10 +69,8 @@ pub fn run(launch: &LaunchData, me: u32, own: IpAddr, seconds: Duration) -> Resu
     };
     let value = json!({"percent": nanoseconds as f64 / seconds.as_nanos() as f64 * 100.0,
         "peak_kib": kib("VmHWM"), "resident_kib": kib("VmRSS")});
-    // The other node may still be measuring.
-    std::thread::sleep(launch.parameters.period * 5);
     node.drain();
-    if node.deaths().is_empty() { Ok(value) } else { Err(format!("node {me} saw {:?}", node.deaths())) }
+    if node.deaths().is_empty() { Ok((node, value)) } else { Err(format!("node {me} saw {:?}", node.deaths())) }
 }
 
 /// Processor time of all threads of a process, in nanoseconds, as the scheduler counts it.

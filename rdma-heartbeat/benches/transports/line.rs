@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::daemons;
 use crate::end::{Carrier, EMITTER, End, OBSERVER};
 use crate::trial::{Burners, Emitted, Observed, Trial, Usage, Watch, emit, observe, sleep_through};
 
@@ -30,7 +31,7 @@ pub enum Ask {
         port: u16,
     },
     Run(Trial),
-    /// Enough of the trial.
+    /// Enough of the trial, or of the node.
     Stop,
     /// Run a node of a job.
     Daemon {
@@ -228,7 +229,7 @@ pub fn serve(own: IpAddr) -> Result<(), String> {
             }
         }
     });
-    let mut end = None;
+    let (mut end, mut node) = (None, None);
     while let Ok(ask) = asks.recv() {
         let reply = match ask? {
             Ask::Connect { carrier, period, port } => {
@@ -246,8 +247,18 @@ pub fn serve(own: IpAddr) -> Result<(), String> {
                 }
                 None => Reply::Failed("there is no connection".into()),
             },
-            Ask::Stop => continue,
-            ask => crate::answer(ask, own),
+            Ask::Stop => {
+                drop(node.take());
+                continue;
+            }
+            Ask::Clock => Reply::Clock(clock::now()),
+            Ask::Daemon { launch, seconds } => match daemons::run(&launch, EMITTER, own, seconds) {
+                Ok((new, value)) => {
+                    node = Some(new);
+                    Reply::Daemon(value)
+                }
+                Err(why) => Reply::Failed(why),
+            },
         };
         write(&mut stream, &reply)?;
     }

@@ -21,7 +21,7 @@ use clap::{Parser, Subcommand};
 use serde_json::{Value, json};
 
 use end::{Carrier, End};
-use line::{Ask, Line, Reply};
+use line::{Line, Reply};
 use trial::{Load, Trial, Watch};
 
 #[path = "../../tests/cluster/mod.rs"]
@@ -204,16 +204,4 @@ fn expect<T>(reply: Reply, pick: impl Fn(Reply) -> Option<T>) -> Result<T, Strin
         return Err(format!("the emitter: {why}"));
     }
     pick(reply).ok_or_else(|| "the emitter gave another answer than asked for".into())
-}
-
-/// The other side's part of an [`Ask`] that needs no transport.
-fn answer(ask: Ask, own: IpAddr) -> Reply {
-    match ask {
-        Ask::Clock => Reply::Clock(rdma_heartbeat::clock::now()),
-        Ask::Daemon { launch, seconds } => match daemons::run(&launch, 1, own, seconds) {
-            Ok(value) => Reply::Daemon(value),
-            Err(why) => Reply::Failed(why),
-        },
-        _ => Reply::Failed("this was not asked for in order".into()),
-    }
 }
