@@ -254,8 +254,7 @@ fn choice(name: &'static str, text: &str, allowed: &[&'static str]) -> Result<&'
 }
 
 fn carrier(text: &str) -> Result<Carrier, Invalid> {
-    choice("transport", text, &["auto", "udp", "verbs"])?;
-    Ok(match text.trim() {
+    Ok(match choice("transport", text, &["auto", "udp", "verbs"])? {
         "udp" => Carrier::Udp,
         "verbs" => Carrier::Verbs,
         _ => Carrier::Auto,
@@ -343,8 +342,8 @@ mod tests {
     fn the_transport_is_chosen_by_name() {
         let carrier = |name| with(&[("transport", name)]).unwrap().parameters.transport;
         assert_eq!(
-            [carrier("auto"), carrier("udp"), carrier(" verbs ")],
-            [Carrier::Auto, Carrier::Udp, Carrier::Verbs]
+            [carrier("auto"), carrier("udp"), carrier(" verbs "), carrier("UDP")],
+            [Carrier::Auto, Carrier::Udp, Carrier::Verbs, Carrier::Udp]
         );
     }
 
