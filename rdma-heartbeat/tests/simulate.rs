@@ -33,6 +33,11 @@ fn a_scenario_that_cannot_be_gets_one_sentence_and_status_2() {
         (&["--strategy", "gossip"], "gossip"),
         (&["--ring-order", "racks"], "ids, hosts, or the absolute path"),
         (&["--ring-order", "/nonexistent/racks"], "cannot be read"),
+        (&["--hosts", "/etc/hosts"], "--hosts has no effect"),
+        (&["--fail", "3@0s", "--within", "1s"], "'--fail <NODE@TIME>' cannot be used with '--within"),
+        (&["--mtbf", "1y", "--within", "1s"], "'--mtbf <TIME>' cannot be used with '--within"),
+        (&["--runs", "18446744073709551615"], "from 1 to 100000000"),
+        (&["--runs", "2", "--threads", "1000000"], "from 1 to 1024"),
         (&["--ring-order", "hosts", "--hosts", "/nonexistent/hosts"], "/nonexistent/hosts cannot be read"),
     ] {
         let output = ringwatch(&[&["simulate"], arguments].concat());
@@ -137,5 +142,36 @@ fn a_reproduction_goes_on_where_it_was_interrupted() {
     assert_eq!(reproduce("20")[0], format!("{}\n{}\n{marked}\n", lines[0], lines[1]));
     // One from fewer runs is not.
     assert_eq!(reproduce("40")[0].matches(",40,0,").count(), 2);
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn points_of_another_version_are_computed_again_and_a_sentence_says_so() {
+    let folder = std::env::temp_dir().join(format!("ringwatch-foreign-{}", std::process::id()));
+    let path = folder.join("figure-5-lowlat.csv");
+    let out = folder.to_str().expect("a plain path");
+    let reproduce = || {
+        let output = ringwatch(&["reproduce", "5", "--out", out, "--runs", "20", "--largest", "32"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let csv = std::fs::read_to_string(&path).expect("it was written");
+        (csv, text(&output.stderr).contains("figure-5-lowlat.csv has from another version is computed again"))
+    };
+    let (csv, told) = reproduce();
+    assert!(!told);
+    assert_eq!(reproduce(), (csv.clone(), false));
+    let (titles, row) = csv.trim_end().split_once('\n').expect("titles and a row");
+    let (values, probe) = row.rsplit_once(',').expect("values");
+    let other = format!("{}1", probe);
+    let foreign = [
+        format!("{titles}\n{values},{other}\n"),
+        format!("nodes,runs\n{row}\n"),
+        format!("{titles}\n{}\n", row.replacen("32,", "33,", 1)),
+        format!("{titles}\n32,20,0,NaN{}\n", &values[values.match_indices(',').nth(3).expect("values").0..]),
+        "\0\u{1}not a table".to_owned(),
+    ];
+    for text in foreign {
+        std::fs::write(&path, &text).expect("the folder can be written");
+        assert_eq!(reproduce(), (csv.clone(), true), "{text}");
+    }
     let _ = std::fs::remove_dir_all(&folder);
 }

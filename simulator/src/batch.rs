@@ -12,7 +12,7 @@ pub fn batch<T: Send>(
     done: impl Fn() + Sync,
 ) -> Vec<T> {
     let next = AtomicU64::new(0);
-    let results = Mutex::new(Vec::with_capacity(runs as usize));
+    let results = Mutex::new(vec![]);
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);

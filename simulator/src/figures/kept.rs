@@ -3,17 +3,27 @@
 use std::fs;
 use std::path::Path;
 
-use super::{WriteError, table};
+use super::{News, WriteError, table};
 
 /// The folder with the CSV files.
-pub struct Kept<'a>(pub &'a Path);
+pub struct Kept<'a> {
+    pub folder: &'a Path,
+    pub tell: &'a dyn Fn(News<'_>),
+}
 
 impl Kept<'_> {
-    /// The rows of a figure's file; none if there is no such file or its titles are others.
-    pub fn rows(&self, name: &str, titles: &[&str]) -> Vec<Vec<String>> {
-        let text = fs::read_to_string(self.0.join(format!("{name}.csv"))).unwrap_or_default();
+    /// The rows of a figure's file, if there is one, under the same titles, that are this version's own.
+    pub fn rows(&self, name: &str, titles: &[&str], is_own: impl Fn(&Vec<String>) -> bool) -> Vec<Vec<String>> {
+        let path = self.folder.join(format!("{name}.csv"));
+        let Ok(text) = fs::read(&path) else { return vec![] };
+        let text = String::from_utf8_lossy(&text);
         let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
-        if lines.next().is_some_and(|first| first == titles) { lines.collect() } else { vec![] }
+        let same_titles = lines.next().is_some_and(|first| first == titles);
+        let (own, others): (Vec<_>, Vec<_>) = lines.partition(|row| same_titles && is_own(row));
+        if !same_titles || !others.is_empty() {
+            (self.tell)(News::Foreign(&path));
+        }
+        own
     }
 
     /// Replaces a figure's file, whole or not at all.
@@ -22,7 +32,7 @@ impl Kept<'_> {
     ///
     /// If it cannot be written.
     pub fn save(&self, name: &str, titles: &[&str], rows: &[Vec<String>]) -> Result<(), WriteError> {
-        let path = self.0.join(format!("{name}.csv"));
+        let path = self.folder.join(format!("{name}.csv"));
         let new = path.with_extension("csv.new");
         let written = fs::write(&new, table::csv(titles, rows.iter().cloned())).and_then(|()| fs::rename(&new, &path));
         written.map_err(|source| WriteError { path, source })

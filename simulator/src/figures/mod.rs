@@ -45,6 +45,15 @@ struct Drawing {
     rows: Vec<Row>,
 }
 
+/// What happens while figures are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News<'a> {
+    /// A file was written.
+    Wrote(&'a Path),
+    /// A CSV file has points that this version of the simulator would not find: they are computed again.
+    Foreign(&'a Path),
+}
+
 /// A file that could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{} cannot be written: {source}", .path.display())]
@@ -85,7 +94,7 @@ impl Figure {
 }
 
 /// Draws figures into a folder, which is made if need be: for each a CSV and an SVG file, and `comparison.md` with what
-/// can be compared with the paper's text. `wrote` is told of every file. The points of figures 4 and 5 are in their CSV
+/// can be compared with the paper's text. `tell` hears of every file. The points of figures 4 and 5 are in their CSV
 /// files as soon as they are computed, and those that are there from at least as many runs are not computed again.
 ///
 /// # Errors
@@ -95,22 +104,22 @@ pub fn reproduce(
     figures: &[Figure],
     plan: &Plan,
     folder: &Path,
-    mut wrote: impl FnMut(&Path),
+    tell: &dyn Fn(News<'_>),
 ) -> Result<String, WriteError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| WriteError { path, source }
     };
     fs::create_dir_all(folder).map_err(failed(folder))?;
-    let mut write = |name: &str, text: &str| {
+    let write = |name: &str, text: &str| {
         let path = folder.join(name);
         fs::write(&path, text).map_err(failed(&path))?;
-        wrote(&path);
+        tell(News::Wrote(&path));
         Ok(())
     };
     let mut rows = Vec::new();
     for figure in figures {
-        for drawing in figure.draw(plan, &Kept(folder))? {
+        for drawing in figure.draw(plan, &Kept { folder, tell })? {
             write(&format!("{}.csv", drawing.name), &drawing.csv)?;
             write(&format!("{}.svg", drawing.name), &drawing.svg)?;
             rows.extend(drawing.rows);

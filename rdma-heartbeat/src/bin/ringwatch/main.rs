@@ -54,7 +54,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) if error.kind() == ErrorKind::ValueValidation => {
+        Err(error) if matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::ArgumentConflict) => {
             // The reason is the whole message; a hint at --help would only hide it.
             let text = error.to_string();
             let sentence = text.lines().next().unwrap_or_default();

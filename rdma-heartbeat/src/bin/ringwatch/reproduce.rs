@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use simulator::all_threads;
-use simulator::figures::{self, Figure, Plan};
+use simulator::figures::{self, Figure, News, Plan};
 
 use crate::print;
-use crate::values::threads;
+use crate::values::{runs, threads};
 
 /// The command line of `ringwatch reproduce`.
 #[derive(Args)]
@@ -24,13 +24,13 @@ pub struct Arguments {
     #[arg(long, default_value = "figures", value_name = "DIR")]
     out: PathBuf,
     /// Runs per point
-    #[arg(long, default_value_t = 10_000, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 10_000, value_name = "COUNT", value_parser = runs, allow_hyphen_values = true)]
     runs: u64,
     /// Leave out platforms with more nodes
     #[arg(long, default_value_t = 256_000, value_name = "NODES", value_parser = clap::value_parser!(u32).range(32..))]
     largest: u32,
     /// Number of threads [default: one per processor]
-    #[arg(long, value_name = "COUNT", value_parser = threads)]
+    #[arg(long, value_name = "COUNT", value_parser = threads, allow_hyphen_values = true)]
     threads: Option<NonZero<usize>>,
 }
 
@@ -49,8 +49,13 @@ pub fn reproduce(arguments: &Arguments) -> ExitCode {
         threads: arguments.threads.unwrap_or_else(all_threads),
         progress: true,
     };
-    let wrote = |path: &std::path::Path| eprintln!("wrote {}", path.display());
-    match figures::reproduce(all, &plan, &arguments.out, wrote) {
+    let tell = |news: News<'_>| match news {
+        News::Wrote(path) => eprintln!("wrote {}", path.display()),
+        News::Foreign(path) => {
+            eprintln!("ringwatch: what {} has from another version is computed again.", path.display());
+        }
+    };
+    match figures::reproduce(all, &plan, &arguments.out, &tell) {
         Ok(comparison) => {
             print(&comparison);
             ExitCode::SUCCESS

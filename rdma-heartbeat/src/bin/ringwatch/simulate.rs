@@ -15,7 +15,7 @@ use simulator::figures::Sample;
 use simulator::log::{Entry, Log};
 use simulator::{Elision, Failures, Outcome, Scenario, Strategy, Stream, all_threads, batch, bounds};
 
-use crate::values::{share, threads, time};
+use crate::values::{runs, share, threads, time};
 use crate::{print, refuse};
 
 /// The command line of `ringwatch simulate`.
@@ -40,7 +40,7 @@ pub struct Arguments {
     #[arg(long, value_name = "COUNT", conflicts_with = "mtbf")]
     failures: Option<u32>,
     /// ... and the others within this time [default: the timeout]
-    #[arg(long, value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_parser = time, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["fail", "mtbf"])]
     within: Option<Duration>,
     /// Mean time between failures of one node: one dies at once, more at random until the state is stable
     #[arg(long, value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
@@ -78,10 +78,10 @@ pub struct Arguments {
     #[arg(long)]
     exact: bool,
     /// So many runs, each from a seed of its own, and only what they have in common
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "log")]
+    #[arg(long, value_name = "COUNT", value_parser = runs, allow_hyphen_values = true, conflicts_with = "log")]
     runs: Option<u64>,
     /// Number of threads for --runs [default: one per processor]
-    #[arg(long, value_name = "COUNT", value_parser = threads)]
+    #[arg(long, value_name = "COUNT", value_parser = threads, allow_hyphen_values = true)]
     threads: Option<NonZero<usize>>,
     /// What to report
     #[arg(long, value_enum, default_value_t = Level::Events, value_name = "LEVEL")]
@@ -165,8 +165,12 @@ fn simulate_many(scenario: &Scenario, runs: u64, threads: NonZero<usize>) -> Exi
 impl Arguments {
     /// The ring of as many nodes as there are names.
     fn ring(&self) -> Result<RingOrder, String> {
-        if self.ring_order == Order::Ids {
-            return Ok(RingOrder::default());
+        match (&self.ring_order, &self.hosts) {
+            (Order::Ids, None) => return Ok(RingOrder::default()),
+            (Order::Ids, Some(_)) => {
+                return Err("--hosts has no effect on the order of the ids: give --ring-order, too".into());
+            }
+            _ => {}
         }
         let names: Vec<String> = match &self.hosts {
             Some(path) => {

@@ -19,5 +19,12 @@ pub fn share(text: &str) -> Result<f64, String> {
 
 /// A number of threads.
 pub fn threads(text: &str) -> Result<NonZero<usize>, String> {
-    text.parse().map_err(|_| "a number from 1 on was expected".into())
+    let threads = text.parse().ok().filter(|&threads: &NonZero<usize>| threads.get() <= 1024);
+    threads.ok_or_else(|| "a number from 1 to 1024 was expected".into())
+}
+
+/// A number of runs: what they have in common is worked out from all of them, in memory.
+pub fn runs(text: &str) -> Result<u64, String> {
+    let runs = text.parse().ok().filter(|runs| (1..=100_000_000).contains(runs));
+    runs.ok_or_else(|| "a number from 1 to 100000000 was expected".into())
 }
