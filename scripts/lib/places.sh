@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Where the parts of ringwatch belong, asked of the installed Open MPI, PMIx and PRRTE. Sourced by install and uninstall.
-# Sets: plugin_folder, mpi_folder, program_folder, parameter_file.
+# Sets: plugin_folder, mpi_folder, library_folder, header_folder, program_folder, parameter_file.
 
 # ask PROGRAM ITEM LABEL: a folder that an *_info program prints, e.g. ask pmix_info pkglibdir Pkglibdir
 ask() {
@@ -20,9 +20,13 @@ find_places() {
   done
   plugin_folder=$(PATH=$path ask pmix_info pkglibdir Pkglibdir)
   mpi_folder=$(PATH=$path ask ompi_info pkglibdir Pkglibdir)
+  # Where the loader finds libmpi; Debian's Libdir is another folder.
+  library_folder=$(ldd "$(PATH=$path command -v ompi_info)" | sed -n 's|.* => \(/.*\)/libopen-pal\.so.*|\1|p' | head -n 1)
+  header_folder=$(PATH=$path ask ompi_info incdir Incdir)
   parameter_file=$(PATH=$path ask pmix_info sysconfdir Sysconfdir)/pmix-mca-params.conf
   program_folder=$(dirname "$(PATH=$path command -v prted)")
   [ -n "$plugin_folder" ] || give_up "pmix_info does not say where PMIx keeps its components: is this PMIx 4.2 or newer?"
+  [ -n "$library_folder" ] && [ -n "$header_folder" ] || give_up "ompi_info does not say where Open MPI keeps its libraries and headers: is this Open MPI 5?"
   [ -n "$mpi_folder" ] || give_up "ompi_info does not say where Open MPI keeps its components: is this Open MPI 5?"
 }
 
@@ -30,5 +34,5 @@ find_places() {
 installed_files() {
   printf '%s\n' "$plugin_folder/pmix_mca_psensor_ringwatch.so" "$plugin_folder/pmix_mca_pnet_ringwatch.so" \
     "$mpi_folder/mca_hook_ringwatch.so" "$mpi_folder/mca_coll_ringwatch.so" \
-    "$program_folder/ringwatchd" "$program_folder/ringwatch"
+    "$library_folder/libringwatch.so" "$header_folder/ringwatch.h" "$program_folder/ringwatchd" "$program_folder/ringwatch"
 }
