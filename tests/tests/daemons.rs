@@ -172,7 +172,7 @@ fn a_node_whose_ringwatchd_cannot_come_back_is_lost() {
     in_lab(|lab| {
         let daemon = "/tmp/system-tests/ringwatchd-once";
         // Starts once on each host and never again.
-        let script = "#!/bin/sh\nmark=$0.$(hostname)\nif [ -e $mark ] && [ -e $0.armed ]; then exit 1; fi\n: >$mark\nexec ringwatchd\n";
+        let script = "#!/bin/sh\nmark=$0.$(hostname)\nif [ -e $mark ] && [ -e $0.armed ]; then exit 1; fi\n: >$mark\nexec ringwatchd \"$@\"\n";
         std::fs::write(daemon, script).expect("/tmp can be written");
         system_tests::lab::run("chmod", &["755", daemon]);
         let _ = std::fs::remove_file(format!("{daemon}.armed"));

@@ -22,9 +22,12 @@ impl Uninstalled {
             PathBuf::from(text.lines().next().unwrap_or_default().trim().rsplit(' ').next().unwrap_or_default())
         };
         let programs = PathBuf::from("/usr/bin");
+        let library = PathBuf::from(run("find", &["/usr/lib", "-name", "libringwatch.so"]).trim());
+        let libraries = library.parent().expect("libringwatch.so is installed").to_owned();
         for (from, name, as_built) in [
             (folder("pmix_info"), "pmix_mca_psensor_ringwatch.so", "libringwatch_pmix.so"),
             (folder("ompi_info"), "mca_hook_ringwatch.so", "libringwatch_mpi.so"),
+            (libraries, "libringwatch.so", "libringwatch.so"),
             (programs.clone(), "ringwatchd", "ringwatchd"),
             (programs, "ringwatch", "ringwatch"),
         ] {
