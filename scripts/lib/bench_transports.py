@@ -154,9 +154,10 @@ def daemon_rows(results):
         for daemon in values(figures, "daemon"):
             percent = max(node["percent"] for node in daemon["nodes"])
             peak = max(node["peak_kib"] for node in daemon["nodes"]) / 1024
-            held = percent <= GOAL_PERCENT, peak <= GOAL_MIB
-            reached = "not comparable" if place.guests else ", ".join(
-                f"{what} {'yes' if good else 'NO'}" for what, good in zip(("processor", "memory"), held))
+            checks = [("memory", peak <= GOAL_MIB)]
+            if not place.guests:
+                checks.insert(0, ("processor", percent <= GOAL_PERCENT))
+            reached = ", ".join(f"{what} {'yes' if held else 'NO'}" for what, held in checks)
             rows.append((place.text, "", f"{daemon['period_ms']} ms", f"{percent:.3f}", f"{peak:.1f}", reached))
     return rows
 
@@ -192,7 +193,7 @@ def main(options):
     print("\n".join(job.table(survival_rows(results))))
     if any(values(figures, "daemon") for _, figures in results):
         print(f"\nGoals: {GOAL_PERCENT} % of a core and {GOAL_MIB} MiB at a period of 10 ms; the higher of two nodes, "
-              "one rank each.\n")
+              "one rank each;\nthe processor share of emulated guests is no measure of it.\n")
         print("\n".join(job.table(daemon_rows(results))))
     print(f"\none check of a flag: {check:.3g} ns (median), goal {GOAL_CHECK_NS} ns: "
           f"{'met' if check < GOAL_CHECK_NS else 'NOT MET'}")
