@@ -11,6 +11,9 @@ use std::thread;
 
 use super::means::{Inlet, Means, Outlet};
 
+/// Enough for libibverbs and its drivers. All of it counts, because the daemon's memory is locked.
+const STACK: usize = 256 << 10;
+
 /// Something to do; `number` comes back with the result.
 pub enum Job {
     /// Make a slot for the node behind this address.
@@ -118,7 +121,7 @@ impl Thread {
                 }
             }
         };
-        thread::Builder::new().name("connections".into()).spawn(work)?;
+        thread::Builder::new().name("connections".into()).stack_size(STACK).spawn(work)?;
         Ok(Self { name, jobs, products })
     }
 }
@@ -139,7 +142,7 @@ impl Workshop for Thread {
 
     /// In a thread of its own, so that new connections do not wait for old ones.
     fn discard(&mut self, thing: Box<dyn Discarded>) {
-        let _ = thread::Builder::new().name("discard".into()).spawn(move || drop(thing));
+        let _ = thread::Builder::new().name("discard".into()).stack_size(STACK).spawn(move || drop(thing));
     }
 }
 
