@@ -39,8 +39,6 @@ impl From<Errno> for PinError {
 pub struct Sample {
     /// State letter of the process, see proc_pid_stat(5).
     pub state: u8,
-    /// Processor time that it has used, in clock ticks.
-    pub ticks: u64,
     /// When it started, in clock ticks since the node did.
     pub started: u64,
     /// Status in the form of waitpid(2); meaningful once the state is `Z`.
@@ -54,11 +52,9 @@ impl Sample {
         let rest = std::str::from_utf8(&stat[after_name..]).ok()?;
         let mut fields = rest.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
-        let user: u64 = fields.nth(10)?.parse().ok()?;
-        let system: u64 = fields.next()?.parse().ok()?;
-        let started = fields.nth(6)?.parse().ok()?;
+        let started = fields.nth(18)?.parse().ok()?;
         let exit_code = fields.nth(29).and_then(|field| field.parse().ok()).unwrap_or(0);
-        Some(Self { state, ticks: user.wrapping_add(system), started, exit_code })
+        Some(Self { state, started, exit_code })
     }
 }
 
@@ -91,7 +87,7 @@ impl Pin {
         if pin.sample().is_none_or(|after| after.started != before.started) {
             return Err(PinError::Gone);
         }
-        match pin.status_number("Uid:") {
+        match pin.status().and_then(|status| number_after("Uid:", &status)) {
             Some(uid) if uid == nix::unistd::getuid().as_raw() => Ok(pin),
             Some(uid) => Err(PinError::Foreign(uid)),
             None => Err(PinError::Gone),
@@ -126,11 +122,14 @@ impl Pin {
         read_sample(&self.stat)
     }
 
-    /// The processor time that it has used, in clock ticks, if the process is stopped and nobody traces it.
+    /// If the process is stopped and nobody traces it: how often it has left the processor so far, which is more with
+    /// every further stop.
     #[must_use]
     pub fn stopped(&self) -> Option<u64> {
-        let sample = self.sample().filter(|sample| sample.state == b'T')?;
-        (self.status_number("TracerPid:") == Some(0)).then_some(sample.ticks)
+        self.sample().filter(|sample| sample.state == b'T')?;
+        let status = self.status()?;
+        let tracer: u32 = number_after("TracerPid:", &status)?;
+        (tracer == 0).then(|| number_after("voluntary_ctxt_switches:", &status).unwrap_or(0))
     }
 
     /// Whether the process is stopped and nobody traces it.
@@ -193,14 +192,19 @@ impl Pin {
         }
     }
 
-    /// First number of a line of `/proc/<pid>/status`.
-    fn status_number(&self, name: &str) -> Option<u32> {
+    /// The text of `/proc/<pid>/status`.
+    fn status(&self) -> Option<String> {
         let file = openat(&self.directory, "status", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
         let mut text = String::with_capacity(2048);
         File::from(file).read_to_string(&mut text).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_ascii_whitespace().next()?.parse().ok()
+        Some(text)
     }
+}
+
+/// First number of the line that begins with a name.
+fn number_after<T: std::str::FromStr>(name: &str, text: &str) -> Option<T> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 impl AsFd for Pin {
@@ -243,7 +247,7 @@ mod tests {
         for field in 6..=52 {
             line.extend_from_slice(format!(" {field}").as_bytes());
         }
-        assert_eq!(Sample::parse(&line), Some(Sample { state: b'T', ticks: 29, started: 22, exit_code: 52 }));
+        assert_eq!(Sample::parse(&line), Some(Sample { state: b'T', started: 22, exit_code: 52 }));
         assert_eq!(Sample::parse(b"7 (short) T 1"), None);
         assert_eq!(Sample::parse(b""), None);
     }
@@ -269,6 +273,12 @@ mod tests {
         let pid = nix::unistd::Pid::from_raw(pin.pid());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
         wait_until(|| pin.is_stopped());
+        let first = pin.stopped();
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).unwrap();
+        wait_until(|| !pin.is_stopped());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        wait_until(|| pin.is_stopped());
+        assert!(pin.stopped() > first, "another stop is told from the same one");
         pin.kill().unwrap();
         child.wait().unwrap();
         assert!(!pin.is_stopped());

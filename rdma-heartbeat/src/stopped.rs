@@ -21,11 +21,11 @@ pub fn sampling_patience(limit: Option<Duration>) -> Duration {
 pub struct StopCount {
     since: Option<Time>,
     last: Option<Time>,
-    ticks: u64,
+    switches: u64,
 }
 
 impl StopCount {
-    /// Takes a sample, of a stopped process the processor time that it has used so far; true once the process has been
+    /// Takes a sample, of a stopped process how often it has left the processor so far; true once the process has been
     /// stopped for `limit` in every sample, and has not run in between.
     ///
     /// After a gap of more than half of `limit` the count starts again: whoever was not looking, because it was
@@ -33,14 +33,14 @@ impl StopCount {
     pub fn observe(&mut self, now: Time, stopped: Option<u64>, limit: Duration) -> bool {
         let gap = self.last.is_some_and(|last| now.saturating_sub(last) > limit / 2);
         self.last = Some(now);
-        let Some(ticks) = stopped else {
+        let Some(switches) = stopped else {
             self.since = None;
             return false;
         };
-        if gap || ticks != self.ticks {
+        if gap || switches != self.switches {
             self.since = None;
         }
-        self.ticks = ticks;
+        self.switches = switches;
         let since = *self.since.get_or_insert(now);
         now.saturating_sub(since) >= limit
     }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_used_the_processor_was_not_stopped_all_the_time() {
+    fn whoever_has_left_the_processor_was_not_stopped_all_the_time() {
         let mut count = StopCount::default();
         for t in (0..100).step_by(10) {
             assert!(!count.observe(ms(t), STOPPED, LIMIT));
