@@ -9,34 +9,19 @@
  * The harness kills the last rank after "blocked 0". Events are lines "rank nanoseconds event details": "shrunk I SIZE"
  * for each communicator that works.
  */
-#include <fcntl.h>
 #include <mpi.h>
 #include <ringwatch.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "diary.h"
 
 enum { MOST = 16 };
 
-static int diary, rank, size, second, third;
-
-static void event(const char *format, ...) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    char line[256];
-    int n = snprintf(line, sizeof line, "%d %lld ", rank, t.tv_sec * 1000000000LL + t.tv_nsec);
-    va_list rest;
-    va_start(rest, format);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, rest);
-    va_end(rest);
-    line[n++] = '\n';
-    if (write(diary, line, (size_t)n) < 0) perror("ishrinks: diary");
-}
+static int size, second, third;
 
 static void must(int code, const char *what) {
     char text[MPI_MAX_ERROR_STRING];
@@ -76,7 +61,7 @@ static void complete(const char *how, int count, MPI_Request *requests) {
 
 /* Those whose turn it is die when the requests have made some of their way. */
 static void die_on_the_way(MPI_Request *request) {
-    int flag = false, turns = rank == second ? 1 : rank == third ? 40 : 0;
+    int flag = false, turns = world_rank == second ? 1 : world_rank == third ? 40 : 0;
     if (turns == 0) return;
     for (int i = 0; i < turns && !flag; i++) MPI_Test(request, &flag, MPI_STATUS_IGNORE);
     raise(SIGKILL);
@@ -91,18 +76,16 @@ int main(int count, char **arguments) {
     third = atoi(arguments[6]);
     MPI_Init(&count, &arguments);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    char path[600];
-    snprintf(path, sizeof path, "%s/rank.%d", arguments[2], rank);
-    diary = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    open_diary(arguments[2]);
     event("started %d -", (int)getpid());
     MPI_Comm_dup(MPI_COMM_WORLD, &calm);
     for (int i = 0; i < shrinks; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
     MPI_Irecv(&never, 1, MPI_INT, size - 1, 9, calm, &from_victim);
     MPI_Barrier(calm);
     event("blocked 0");
-    if (rank == size - 1)
+    if (world_rank == size - 1)
         for (;;) pause();
     while (!flag && MPI_Test(&from_victim, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS) usleep(100);
 

@@ -5,29 +5,12 @@
  * VALUE is what MPI_Comm_get_info has for a key, or - where it has none. Bad values are also reported as
  * "handler CASE CLASS TEXT" when the communicator's error handler is called.
  */
-#include <fcntl.h>
 #include <mpi.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-static int diary, rank;
+#include "diary.h"
+
 static const char *present_case = "";
-
-static void event(const char *format, ...) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    char line[512];
-    int n = snprintf(line, sizeof line, "%d %lld ", rank, t.tv_sec * 1000000000LL + t.tv_nsec);
-    va_list rest;
-    va_start(rest, format);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, rest);
-    va_end(rest);
-    line[n++] = '\n';
-    if (write(diary, line, (size_t)n) < 0) perror("keys: diary");
-}
 
 static void show(const char *name, MPI_Comm comm, const char *key) {
     char value[MPI_MAX_INFO_VAL + 1] = "-";
@@ -65,10 +48,8 @@ int main(int count, char **arguments) {
     static const char *keys[] = {"mpix_error_scope", "mpix_error_range", "mpi_error_range", "mpix_assert_error_scope"};
     static const char *values[] = {"local", "process", "group", "global", "universe"};
     MPI_Init(&count, &arguments);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    char path[600];
-    snprintf(path, sizeof path, "%s/rank.%d", arguments[2], rank);
-    diary = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    open_diary(arguments[2]);
 
     show("world", MPI_COMM_WORLD, keys[0]);
     show("self", MPI_COMM_SELF, keys[0]);

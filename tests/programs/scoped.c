@@ -13,37 +13,22 @@
  * succeeds. Events are lines "rank nanoseconds event details", as in survivor.c: "blocked k" before operation k, and
  * "result k CLASS" after it.
  */
-#include <fcntl.h>
 #include <mpi.h>
 #include <mpi-ext.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "diary.h"
 
 enum { MOST_OPERATIONS = 5, LONG_MESSAGE = 1 << 20, TAG = 7, OTHER_TAG = 8 };
 
-static int diary, world_rank, world_size;
+static int world_size;
 static char long_message[LONG_MESSAGE];
 /* Keeps the scope local, whatever the default: here deaths are looked for. */
 static MPI_Comm calm;
 static MPI_Request from_victim[MOST_OPERATIONS];
-
-static void event(const char *format, ...) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    char line[256];
-    int n = snprintf(line, sizeof line, "%d %lld ", world_rank, t.tv_sec * 1000000000LL + t.tv_nsec);
-    va_list rest;
-    va_start(rest, format);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, rest);
-    va_end(rest);
-    line[n++] = '\n';
-    if (write(diary, line, (size_t)n) < 0) perror("scoped: diary");
-}
 
 static int class_of(int code) {
     int class;
@@ -191,9 +176,8 @@ int main(int count, char **arguments) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-    char path[600], host[64] = "";
-    snprintf(path, sizeof path, "%s/rank.%d", dir, world_rank);
-    diary = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    char host[64] = "";
+    open_diary(dir);
     gethostname(host, sizeof host - 1);
     event("started %d %s", (int)getpid(), host);
 

@@ -34,19 +34,17 @@
  *   --lines N            print N lines more, right before MPI_Finalize
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <mpi.h>
 #include <mpi-ext.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "diary.h"
 
 enum { ROUNDS = 20, LONG_MESSAGE = 1 << 20, MOST_VICTIMS = 64 };
 /* How long the others keep away from a call in which a rank is to die alone. */
@@ -65,29 +63,8 @@ static bool hold, busy;
 static const char *mix;
 static int lines;
 
-static int world_rank = -1, diary = -1;
 static MPI_Comm comm;
 static int rank, size;
-
-/* --- the diary ------------------------------------------------------------ */
-
-static long long now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-/* One line, in one write: it is there even if the next moment is the last. */
-static void event(const char *format, ...) {
-    char line[512];
-    int n = snprintf(line, sizeof line, "%d %lld ", world_rank, now_ns());
-    va_list rest;
-    va_start(rest, format);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, rest);
-    va_end(rest);
-    line[n++] = '\n';
-    if (write(diary, line, (size_t)n) < 0) perror("survivor: diary");
-}
 
 static bool file_exists(const char *name) {
     char path[600];
@@ -369,12 +346,11 @@ static void read_arguments(int count, char **arguments) {
     }
 }
 
-static void open_diary(void) {
+static void start(void) {
     const char *number = getenv("PMIX_RANK");
+    char host[64] = "";
     world_rank = number ? atoi(number) : 0;
-    char path[600], host[64] = "";
-    snprintf(path, sizeof path, "%s/rank.%d", dir, world_rank);
-    diary = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    open_diary(dir);
     gethostname(host, sizeof host - 1);
     event("started %d %s", (int)getpid(), host);
 }
@@ -422,7 +398,7 @@ static void finalise(void) {
 
 int main(int count, char **arguments) {
     read_arguments(count, arguments);
-    open_diary();
+    start();
     initialise(&count, &arguments);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int code = MPI_Comm_dup(MPI_COMM_WORLD, &comm);

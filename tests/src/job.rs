@@ -308,6 +308,23 @@ impl Running<'_> {
         i32::try_from(self.child.id()).expect("process numbers are small")
     }
 
+    /// Signals the only `ringwatchd` of a host, waits until another one is in its place, and as long as a false
+    /// declaration would take.
+    ///
+    /// # Panics
+    /// If there is no other in time.
+    pub fn replaces_watcher(&self, host: &str, signal: i32) {
+        let old = self.watcher(host).pid;
+        process::signal(old, signal);
+        let back = wait_until(TIMEOUT + SLACK, || {
+            self.named(host, "ringwatchd").iter().any(|process| process.pid != old) && !process::lives(old)
+        });
+        if !back {
+            self.fail(&format!("ringwatchd {old} of {host} was not replaced in time"));
+        }
+        std::thread::sleep(TIMEOUT * 2);
+    }
+
     /// What the ranks have written so far.
     #[must_use]
     pub fn diaries(&self) -> Diaries {

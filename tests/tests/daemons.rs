@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use system_tests::clock::wait_until;
 use system_tests::{Job, Lab, STOP_TIMEOUT, TIMEOUT, in_lab, process};
 
 /// Signals the prted of a host, whose ranks are to be dead within `limit`.
@@ -100,16 +99,7 @@ fn ringwatchd_comes_back(lab: &Lab, host: &str, signal: i32, times: u32) {
     let mut job = Job::new().blocked_in("allreduce", &[]).start(lab);
     job.wait_until_blocked();
     for _ in 0..times {
-        let old = job.watcher(host).pid;
-        process::signal(old, signal);
-        let back = wait_until(TIMEOUT + system_tests::SLACK, || {
-            job.named(host, "ringwatchd").iter().any(|process| process.pid != old) && !process::lives(old)
-        });
-        if !back {
-            job.fail(&format!("ringwatchd {old} of {host} was not replaced in time"));
-        }
-        // Long enough for a false declaration to happen.
-        std::thread::sleep(TIMEOUT * 2);
+        job.replaces_watcher(host, signal);
     }
     job.end();
     let outcome = job.finish();
