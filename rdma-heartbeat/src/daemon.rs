@@ -113,9 +113,6 @@ pub struct Daemon {
     poller: Poller,
     control: Control,
     network: Option<Network>,
-    /// Up to when heartbeats were taken that wake nobody up, and whether some were left for the next turn.
-    heartbeats_until: Time,
-    heartbeats_left: bool,
     flags: Flags,
     segment: Segment,
     watch: Watch,
@@ -206,8 +203,6 @@ impl Daemon {
             poller: Poller::new()?,
             control,
             network,
-            heartbeats_until: now,
-            heartbeats_left: false,
             flags,
             watch: Watch::new(
                 &segment,
@@ -280,9 +275,6 @@ impl Daemon {
                 self.take(*token, now);
             }
             self.elapse(now);
-            if let Link::Ring(member) = &self.link {
-                self.regularity.look(member.emitter(), member.last_heartbeat());
-            }
             if self.is_done(now) {
                 info!("ended");
                 return Ok(());
@@ -412,8 +404,9 @@ impl Daemon {
             let settled_at = if now < ending.settled_at { ending.settled_at } else { Time::MAX };
             ending.exit_by.min(settled_at).min(ending.kill_runtime_at.unwrap_or(Time::MAX))
         });
-        let hurry =
-            self.heartbeats_left || self.control.has_backlog() || self.status.as_ref().is_some_and(Server::is_busy);
+        let hurry = self.network.as_ref().is_some_and(Network::may_have_more)
+            || self.control.has_backlog()
+            || self.status.as_ref().is_some_and(Server::is_busy);
         let unfinished = if hurry { now + Duration::from_millis(1) } else { Time::MAX };
         let hanging = self.hung_up.iter().map(|(_, until)| *until).min().unwrap_or(Time::MAX);
         let judgement = if self.judges() { self.job.deadline() } else { Time::MAX };

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
 use propagation::wire::{MAX_LEN, Opener, Rejected, Sealer};
-use propagation::{Message, NodeId};
+use propagation::{Message, NodeId, Time};
 use tracing::warn;
 
+use crate::clock;
 use crate::launch::LaunchData;
 use crate::transport::Transport;
 use crate::versions::Refusal;
@@ -15,6 +15,9 @@ use crate::versions::Refusal;
 /// Kinds of refused datagrams, in the order of [`Counters::rejected`].
 pub const REJECTED_KINDS: [&str; 9] =
     ["truncated", "oversized", "not ours", "version", "other job", "forged", "malformed", "replayed", "unknown node"];
+
+/// Most datagrams to take in one turn of a loop: a flood must not keep it from its own heartbeats.
+pub const DATAGRAMS_PER_TURN: usize = 64;
 
 const UNKNOWN_NODE: usize = 8;
 
@@ -49,6 +52,9 @@ pub struct Network {
     job: u64,
     key: [u8; 32],
     refusal: Option<Refusal>,
+    /// Up to when heartbeats that wake nobody up were taken, and whether some may be left.
+    heard_until: Time,
+    may_have_more: bool,
 }
 
 impl Network {
@@ -68,6 +74,8 @@ impl Network {
             job: launch.job,
             key: launch.key,
             refusal: None,
+            heard_until: clock::now(),
+            may_have_more: false,
         }
     }
 
@@ -100,11 +108,25 @@ impl Network {
         Some(self.open(length, address))
     }
 
-    /// Looks at one datagram of those that wake nobody up, which came so long ago as far as the wall clock can be
-    /// believed. `None` as for [`Network::receive`].
-    pub fn receive_heartbeat(&mut self) -> Option<(Datagram, Duration)> {
-        let (length, address, age) = self.transport.receive_heartbeat(&mut self.incoming)?;
-        Some((self.open(length, address), age))
+    /// Looks at one datagram of those that wake nobody up, and tells when it came. `None` as for [`Network::receive`].
+    ///
+    /// To be called before everything else of a turn, until there is none: then no time goes back.
+    pub fn receive_heartbeat(&mut self, now: Time) -> Option<(Datagram, Time)> {
+        let next = self.transport.receive_heartbeat(&mut self.incoming);
+        self.may_have_more = next.is_some();
+        let Some((length, address, age)) = next else {
+            self.heard_until = now;
+            return None;
+        };
+        // Whatever the wall clock says, it was not there at the last look.
+        self.heard_until = now.saturating_sub(age).max(self.heard_until);
+        Some((self.open(length, address), self.heard_until))
+    }
+
+    /// Whether the last turn may have left heartbeats for the next.
+    #[must_use]
+    pub fn may_have_more(&self) -> bool {
+        self.may_have_more
     }
 
     fn open(&mut self, length: usize, address: SocketAddr) -> Datagram {

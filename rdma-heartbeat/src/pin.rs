@@ -132,12 +132,6 @@ impl Pin {
         (tracer == 0).then(|| number_after("voluntary_ctxt_switches:", &status).unwrap_or(0))
     }
 
-    /// Whether the process is stopped and nobody traces it.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.stopped().is_some()
-    }
-
     /// Whether the process has ended, collected or not.
     #[must_use]
     pub fn has_ended(&self) -> bool {
@@ -269,19 +263,19 @@ mod tests {
     fn a_stopped_process_is_stopped() {
         let mut child = sleeper();
         let pin = Pin::take(child.id() as i32).unwrap();
-        assert!(!pin.is_stopped());
+        assert_eq!(pin.stopped(), None);
         let pid = nix::unistd::Pid::from_raw(pin.pid());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
-        wait_until(|| pin.is_stopped());
+        wait_until(|| pin.stopped().is_some());
         let first = pin.stopped();
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).unwrap();
-        wait_until(|| !pin.is_stopped());
+        wait_until(|| pin.stopped().is_none());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
-        wait_until(|| pin.is_stopped());
+        wait_until(|| pin.stopped().is_some());
         assert!(pin.stopped() > first, "another stop is told from the same one");
         pin.kill().unwrap();
         child.wait().unwrap();
-        assert!(!pin.is_stopped());
+        assert_eq!(pin.stopped(), None);
     }
 
     #[test]
@@ -298,7 +292,7 @@ mod tests {
         let pin = Pin::take(pid.as_raw()).unwrap();
         assert_eq!(pin.fate(), None);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
-        wait_until(|| pin.is_stopped());
+        wait_until(|| pin.stopped().is_some());
         assert_eq!(pin.fate(), None);
         child.kill().unwrap();
         wait_until(|| pin.fate() == Some(RankReason::Signaled { signal: 9 }));

@@ -132,7 +132,7 @@ impl Runtime {
     /// Whether somebody else has stopped it.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        !self.held && self.pin.as_ref().is_some_and(Pin::is_stopped)
+        !self.held && self.pin.as_ref().is_some_and(|pin| pin.stopped().is_some())
     }
 
     /// The whole job is suspended: a runtime daemon that is stopped has the whole limit from now on.
@@ -211,7 +211,7 @@ mod tests {
         let mut stopped = Runtime::new(pid, Some(ms(16)), ms(0)).unwrap();
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGSTOP).unwrap();
         let pin = Pin::take(pid).unwrap();
-        wait_until(|| pin.is_stopped());
+        wait_until(|| pin.stopped().is_some());
         for now in 0..16 {
             assert_eq!(stopped.look(ms(now), true), None);
         }

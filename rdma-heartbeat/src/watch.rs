@@ -429,7 +429,7 @@ mod tests {
         let pid = nix::unistd::Pid::from_raw(child.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
         let pin = Pin::take(pid.as_raw()).unwrap();
-        wait_until(|| pin.is_stopped());
+        wait_until(|| pin.stopped().is_some());
         for now in (2..34).step_by(2) {
             assert_eq!(look(&mut watch, now, &segment), []);
         }

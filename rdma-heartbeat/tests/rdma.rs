@@ -424,7 +424,7 @@ fn a_wrong_key_is_said_in_the_log_and_heartbeats_stay_datagrams() {
             let now = rdma_heartbeat::clock::now();
             network.send(0, &Message::Heartbeat { count: 1 });
             while let Some(datagram) =
-                network.receive().or_else(|| network.receive_heartbeat().map(|(heartbeat, _)| heartbeat))
+                network.receive().or_else(|| network.receive_heartbeat(now).map(|(heartbeat, _)| heartbeat))
             {
                 let answer = match datagram {
                     Some((0, address, Message::Heartbeat { .. })) => flags.heard(now, 0, address),

@@ -122,10 +122,10 @@ impl End {
             return None;
         }
         let mut last = None;
-        while let Some((datagram, age)) = self.network.receive_heartbeat() {
+        while let Some((datagram, at)) = self.network.receive_heartbeat(now) {
             let Some((from, address, _)) = datagram else { continue };
             self.received += 1;
-            last = Some(now.saturating_sub(age));
+            last = Some(at);
             if let Some(word) = self.flags.heard(now, from, address) {
                 self.network.send(from, &Message::Transport { word });
             }

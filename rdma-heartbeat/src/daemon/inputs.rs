@@ -11,7 +11,7 @@ use super::{Daemon, Link};
 use crate::control::Received;
 use crate::history::Event;
 use crate::launch::ToDaemon;
-use crate::network::Network;
+use crate::network::DATAGRAMS_PER_TURN;
 use crate::offload::ToService;
 use crate::poller::Token;
 use crate::rendezvous::{Step, roster_messages};
@@ -23,8 +23,6 @@ use crate::watch::Sighting;
 /// How long a rank may live on after it has left the runtime without a word: it has closed its descriptors, say, so
 /// that MPI holds it dead, and nobody would end it.
 const HANGING: Duration = Duration::from_secs(1);
-/// Most datagrams in one turn of the loop: a flood must not keep it from its own heartbeats.
-const DATAGRAMS_PER_TURN: usize = 64;
 
 impl Daemon {
     /// Serves what became readable.
@@ -206,25 +204,17 @@ impl Daemon {
         }
     }
 
-    /// Takes the heartbeats that came since the last turn, each at the time at which it came. Before everything else of
-    /// a turn: time does not go back.
+    /// Takes the heartbeats that came since the last turn, each at the time at which it came.
     pub(super) fn take_heartbeats(&mut self, now: Time) {
-        self.heartbeats_left = true;
         for _ in 0..DATAGRAMS_PER_TURN {
-            let Some((datagram, age)) = self.network.as_mut().and_then(Network::receive_heartbeat) else {
-                self.heartbeats_left = false;
-                break;
+            let Some((datagram, at)) = self.network.as_mut().and_then(|network| network.receive_heartbeat(now)) else {
+                return;
             };
-            // Whatever the wall clock says, it was not there at the last look.
-            self.heartbeats_until = now.saturating_sub(age).max(self.heartbeats_until);
             match datagram {
-                Some((from, address, message)) => self.take_message(self.heartbeats_until, from, address, message),
+                Some((from, address, message)) => self.take_message(at, from, address, message),
                 // It may look like a heartbeat to the kernel, which does not know the difference.
                 None => self.hear_refusal(now),
             }
-        }
-        if !self.heartbeats_left {
-            self.heartbeats_until = now;
         }
     }
 

@@ -68,6 +68,7 @@ impl Daemon {
     pub(super) fn look_at_flag(&mut self, now: Time) {
         if let (Link::Ring(member), Some(network)) = (&mut self.link, &mut self.network) {
             look(member, &mut self.flags, network, now, &mut self.actions);
+            self.regularity.look(member.emitter(), member.last_heartbeat());
             self.perform(now);
         }
     }

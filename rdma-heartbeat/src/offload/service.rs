@@ -96,9 +96,6 @@ struct Service {
     pipe: Pipe,
     is_closed: bool,
     network: Network,
-    /// As in the daemon: up to when heartbeats were taken that wake nobody up, and whether some were left.
-    heartbeats_until: Time,
-    heartbeats_left: bool,
     /// Between this node and its neighbours.
     flags: Flags,
     /// From the host.
@@ -138,8 +135,6 @@ impl Service {
             pipe,
             is_closed: false,
             network,
-            heartbeats_until: now,
-            heartbeats_left: false,
             flags: neighbours::flags(launch, me, incarnation),
             host_flags,
             host_address,
@@ -283,8 +278,11 @@ impl Service {
             Link::Ring(member) => member.next_deadline(),
         };
         let silence = if self.is_silent { Time::MAX } else { self.host_seen + self.config.timeout };
-        let backlog =
-            if self.pipe.has_backlog() || self.heartbeats_left { now + Duration::from_millis(1) } else { Time::MAX };
+        let backlog = if self.pipe.has_backlog() || self.network.may_have_more() {
+            now + Duration::from_millis(1)
+        } else {
+            Time::MAX
+        };
         [link, silence, backlog, self.next_beat, self.exit_by]
             .into_iter()
             .fold(now + self.config.period * 5 / 4, Time::min)

@@ -8,11 +8,9 @@ use tracing::info;
 use super::{Link, Service};
 use crate::control::Received;
 use crate::daemon::neighbours;
+use crate::network::DATAGRAMS_PER_TURN;
 use crate::offload::{FromService, ToService};
 use crate::rendezvous::Step;
-
-/// Most datagrams in one turn of the loop.
-const DATAGRAMS_PER_TURN: usize = 64;
 
 impl Service {
     pub(super) fn take_packets(&mut self, now: Time) {
@@ -73,18 +71,11 @@ impl Service {
         }
     }
 
-    /// Each at the time at which it came, before everything else of a turn.
     pub(super) fn take_heartbeats(&mut self, now: Time) {
-        self.heartbeats_left = true;
         for _ in 0..DATAGRAMS_PER_TURN {
-            let Some((datagram, age)) = self.network.receive_heartbeat() else {
-                self.heartbeats_left = false;
-                self.heartbeats_until = now;
-                return;
-            };
-            self.heartbeats_until = now.saturating_sub(age).max(self.heartbeats_until);
+            let Some((datagram, at)) = self.network.receive_heartbeat(now) else { return };
             if let Some((from, address, message)) = datagram {
-                self.take_message(self.heartbeats_until, from, address, message);
+                self.take_message(at, from, address, message);
             }
         }
     }
