@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use propagation::wire::{MAX_LEN, Opener, Rejected, Sealer};
 use propagation::{Message, NodeId, Time};
@@ -55,6 +56,9 @@ pub struct Network {
     /// Up to when heartbeats that wake nobody up were taken, and whether some may be left.
     heard_until: Time,
     may_have_more: bool,
+    /// The last one that was taken came less than a period ago, so that the next is not due.
+    is_recent: bool,
+    period: Duration,
 }
 
 impl Network {
@@ -76,6 +80,8 @@ impl Network {
             refusal: None,
             heard_until: clock::now(),
             may_have_more: false,
+            is_recent: false,
+            period: launch.parameters.period,
         }
     }
 
@@ -108,11 +114,13 @@ impl Network {
         Some(self.open(length, address))
     }
 
-    /// Looks at one datagram of those that wake nobody up, and tells when it came. `None` as for [`Network::receive`].
+    /// Looks at one datagram of those that wake nobody up, and tells when it came. `None`: nothing is there, or as good as
+    /// nothing, because the last one that was accepted came less than a period ago.
     ///
     /// To be called before everything else of a turn, until there is none: then no time goes back.
     pub fn receive_heartbeat(&mut self, now: Time) -> Option<(Datagram, Time)> {
-        let next = self.transport.receive_heartbeat(&mut self.incoming);
+        let is_recent = std::mem::take(&mut self.is_recent);
+        let next = if is_recent { None } else { self.transport.receive_heartbeat(&mut self.incoming) };
         self.may_have_more = next.is_some();
         let Some((length, address, age)) = next else {
             self.heard_until = now;
@@ -120,7 +128,9 @@ impl Network {
         };
         // Whatever the wall clock says, it was not there at the last look.
         self.heard_until = now.saturating_sub(age).max(self.heard_until);
-        Some((self.open(length, address), self.heard_until))
+        let datagram = self.open(length, address);
+        self.is_recent = datagram.is_some() && now < self.heard_until + self.period;
+        Some((datagram, self.heard_until))
     }
 
     /// Whether the last turn may have left heartbeats for the next.
