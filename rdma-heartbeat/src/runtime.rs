@@ -7,7 +7,7 @@ use propagation::Time;
 use tracing::{error, info};
 
 use crate::pin::{Pin, PinError};
-use crate::stopped::{StopCount, sampling_interval, sampling_patience};
+use crate::stopped::{StopCount, Window};
 
 /// How long after the control socket was closed the process may still be seen to end, or the end of the job to come.
 const GRACE: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ pub struct Runtime {
     pin: Option<Pin>,
     stop_limit: Option<Duration>,
     count: StopCount,
-    next_sample: Time,
+    next_sample: Window,
     hung_up: Option<Time>,
     ended: Option<Time>,
     reported: bool,
@@ -65,7 +65,7 @@ impl Runtime {
         Ok(Self {
             pid,
             ended: pin.is_none().then_some(now),
-            next_sample: if pin.is_some() && stop_limit.is_some() { now } else { Time::MAX },
+            next_sample: if pin.is_some() && stop_limit.is_some() { Window::at(now) } else { Window::NEVER },
             pin,
             stop_limit,
             count: StopCount::default(),
@@ -118,15 +118,17 @@ impl Runtime {
 
     fn sample(&mut self, now: Time) -> bool {
         let (Some(pin), Some(limit)) = (&self.pin, self.stop_limit) else { return false };
-        if now < self.next_sample {
+        if !self.next_sample.is_open(now) {
             return false;
         }
-        self.next_sample = now + sampling_interval(limit);
         if self.held {
+            self.next_sample = Window::after(now, limit);
             return false;
         }
         let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
-        self.count.observe(now, pin.stopped(), limit) && !excused
+        let is_over = self.count.observe(now, pin.stopped(), limit);
+        self.next_sample = self.count.next(now, limit);
+        is_over && !excused
     }
 
     /// Whether somebody else has stopped it.
@@ -163,8 +165,7 @@ impl Runtime {
             return Time::MAX;
         }
         let after_grace = |at: Option<Time>| at.map_or(Time::MAX, |at| at + GRACE);
-        let sample = self.next_sample.saturating_add(sampling_patience(self.stop_limit));
-        sample.min(after_grace(self.ended)).min(after_grace(self.hung_up))
+        self.next_sample.end().min(after_grace(self.ended)).min(after_grace(self.hung_up))
     }
 
     /// Kills the runtime daemon if it still lives; true if it did.

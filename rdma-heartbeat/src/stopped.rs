@@ -4,16 +4,53 @@ use std::time::Duration;
 
 use propagation::Time;
 
-/// Time between two samples that is fine enough for `limit`: a sixteenth of it within 1 ms and 100 ms.
+/// Time between two samples of a running process that is fine enough for `limit`: an eighth of it within 1 ms and 250 ms.
 #[must_use]
 pub fn sampling_interval(limit: Duration) -> Duration {
-    (limit / 16).clamp(Duration::from_millis(1), Duration::from_millis(100))
+    (limit / 8).clamp(Duration::from_millis(1), Duration::from_millis(250))
 }
 
-/// How long a sample may wait for the daemon to be awake anyway.
-#[must_use]
-pub fn sampling_patience(limit: Option<Duration>) -> Duration {
-    limit.map_or(Duration::ZERO, |limit| sampling_interval(limit) / 8)
+/// When the next sample is taken: if the daemon is awake anyway `from` this moment on, and `by` that one at the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    from: Time,
+    by: Time,
+}
+
+impl Window {
+    /// No sample is wanted.
+    pub const NEVER: Self = Self { from: Time::MAX, by: Time::MAX };
+
+    /// A sample at this moment.
+    #[must_use]
+    pub fn at(moment: Time) -> Self {
+        Self { from: moment, by: moment }
+    }
+
+    /// The next sample if no process is stopped.
+    #[must_use]
+    pub fn after(now: Time, limit: Duration) -> Self {
+        let interval = sampling_interval(limit);
+        Self { from: now + interval * 3 / 4, by: now + interval }
+    }
+
+    /// Whether it is time for the sample.
+    #[must_use]
+    pub fn is_open(self, now: Time) -> bool {
+        now >= self.from
+    }
+
+    /// The latest moment for the sample.
+    #[must_use]
+    pub fn end(self) -> Time {
+        self.by
+    }
+
+    /// A sample that suits both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { from: self.from.min(other.from), by: self.by.min(other.by) }
+    }
 }
 
 /// How long one process has been stopped without a break.
@@ -43,6 +80,15 @@ impl StopCount {
         self.switches = switches;
         let since = *self.since.get_or_insert(now);
         now.saturating_sub(since) >= limit
+    }
+
+    /// When to sample again after a sample at `now`: a stopped process twice as often as a running one, and when its
+    /// `limit` is over.
+    #[must_use]
+    pub fn next(&self, now: Time, limit: Duration) -> Window {
+        let Some(since) = self.since else { return Window::after(now, limit) };
+        let soon = Window::at(now + sampling_interval(limit) / 2);
+        if since + limit > now { soon.and(Window::at(since + limit)) } else { soon }
     }
 
     /// Since when the process has been stopped, as far as the samples tell.
@@ -97,8 +143,23 @@ mod tests {
 
     #[test]
     fn the_interval_is_bounded() {
-        assert_eq!(sampling_interval(ms(2000)), ms(100));
-        assert_eq!(sampling_interval(ms(160)), ms(10));
+        assert_eq!(sampling_interval(ms(4000)), ms(250));
+        assert_eq!(sampling_interval(ms(160)), ms(20));
         assert_eq!(sampling_interval(ms(2)), ms(1));
+    }
+
+    #[test]
+    fn the_last_sample_is_taken_when_the_limit_is_over() {
+        let limit = ms(160);
+        let mut count = StopCount::default();
+        assert_eq!(count.next(ms(0), limit), Window { from: ms(15), by: ms(20) });
+        let mut now = ms(15);
+        while !count.observe(now, STOPPED, limit) {
+            let next = count.next(now, limit).end();
+            assert!(next > now && next <= now + ms(10), "{next:?} after {now:?}");
+            now = next;
+        }
+        assert_eq!(now, ms(175));
+        assert_eq!(count.next(now, limit), Window::at(ms(185)), "who was excused is looked at again");
     }
 }

@@ -40,7 +40,7 @@ impl Suspension {
     pub fn is_due(&mut self, now: Time) -> bool {
         let due = now >= self.next;
         if due {
-            self.next = now + sampling_interval(self.limit);
+            self.next = now + sampling_interval(self.limit) / 2;
         }
         due
     }
@@ -77,6 +77,6 @@ mod tests {
         suspension.report(1, at(2000), 1);
         suspension.report(2, at(2000), 0);
         assert!(!suspension.holds([1, 2], at(2000)), "it is one rank");
-        assert!(suspension.is_due(at(5)) && !suspension.is_due(at(6)) && suspension.is_due(at(105)));
+        assert!(suspension.is_due(at(5)) && !suspension.is_due(at(6)) && suspension.is_due(at(130)));
     }
 }

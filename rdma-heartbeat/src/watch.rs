@@ -14,7 +14,7 @@ use crate::defaults::Default;
 use crate::lifeline;
 use crate::pin::{Pin, PinError};
 use crate::segment::{Phase, Segment};
-use crate::stopped::{StopCount, sampling_interval, sampling_patience};
+use crate::stopped::{StopCount, Window};
 
 /// Longest time in which a registration goes unseen while ranks are expected to register.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -51,7 +51,7 @@ pub struct Watch {
     look_interval: Duration,
     next_look: Time,
     stop_limit: Option<Duration>,
-    next_sample: Time,
+    next_sample: Window,
     kills: bool,
     /// The ranks are stopped by this watch, which is not their fault.
     holds: bool,
@@ -79,7 +79,7 @@ impl Watch {
             look_interval: period.min(LOOK_INTERVAL),
             next_look: Time::ZERO,
             stop_limit,
-            next_sample: if stop_limit.is_some() { Time::ZERO } else { Time::MAX },
+            next_sample: if stop_limit.is_some() { Window::at(Time::ZERO) } else { Window::NEVER },
             kills,
             holds: false,
             suspended_at: None,
@@ -90,7 +90,7 @@ impl Watch {
     /// When [`Watch::look`] has something to do at the latest.
     #[must_use]
     pub fn deadline(&self) -> Time {
-        self.next_look.min(self.next_sample.saturating_add(sampling_patience(self.stop_limit)))
+        self.next_look.min(self.next_sample.end())
     }
 
     /// Looks for new registrations and stopped ranks, if it is time to.
@@ -105,7 +105,7 @@ impl Watch {
             }
             self.next_look = if expects_more { now + self.look_interval } else { Time::MAX };
         }
-        if now >= self.next_sample {
+        if self.next_sample.is_open(now) {
             self.sample(now, segment, out);
         }
     }
@@ -140,14 +140,16 @@ impl Watch {
 
     fn sample(&mut self, now: Time, segment: &Segment, out: &mut Vec<Sighting>) {
         let Some(limit) = self.stop_limit else { return };
-        self.next_sample = now + sampling_interval(limit);
+        self.next_sample = Window::after(now, limit);
         if self.holds {
             return;
         }
         let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
         for (index, slot) in self.slots.iter_mut().enumerate() {
             let Occupant::Pinned(pin, count) = &mut slot.occupant else { continue };
-            if !count.observe(now, pin.stopped(), limit) || excused {
+            let is_over = count.observe(now, pin.stopped(), limit);
+            self.next_sample = self.next_sample.and(count.next(now, limit));
+            if !is_over || excused {
                 continue;
             }
             let number = slot_number(index);
@@ -430,10 +432,10 @@ mod tests {
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
         let pin = Pin::take(pid.as_raw()).unwrap();
         wait_until(|| pin.stopped().is_some());
-        for now in (2..34).step_by(2) {
+        for now in (4..36).step_by(2) {
             assert_eq!(look(&mut watch, now, &segment), []);
         }
-        assert_eq!(look(&mut watch, 34, &segment), [Sighting::Dead(3, RankReason::Stopped)]);
+        assert_eq!(look(&mut watch, 36, &segment), [Sighting::Dead(3, RankReason::Stopped)]);
         watch.fence_all();
         assert!(!pin.has_ended());
         child.kill().unwrap();
