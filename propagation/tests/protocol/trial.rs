@@ -51,9 +51,9 @@ fn a_suspect_that_answers_is_spared_and_its_observer_told() {
 }
 
 #[test]
-fn a_silent_suspect_is_asked_four_times_and_then_declared() {
+fn a_silent_suspect_is_asked_eight_times_and_then_declared() {
     let mut solo = arbiter();
-    assert_eq!(solo.run(5).hears(4, suspect(3)).run(14).sent()[1..], vec![(3, Message::Probe); 4]);
+    assert_eq!(solo.run(5).hears(4, suspect(3)).run(14).sent()[1..], vec![(3, Message::Probe); 8]);
     assert_eq!(dead(&solo), []);
     let facts = solo.run(15).facts();
     let subject = Subject::Node { node: 3, reason: NodeReason::Silent };
@@ -137,7 +137,7 @@ fn probation_ends_and_binds_only_the_same_two() {
 #[test]
 fn the_arbiter_s_own_emitter_is_tried_as_well() {
     let mut solo = arbiter();
-    assert_eq!(solo.run(114).sent(), vec![(7, Message::Probe); 2]);
+    assert_eq!(solo.run(114).sent(), vec![(7, Message::Probe); 4]);
     // It is told whom to report to, as nobody knows why its heartbeats went astray.
     assert_eq!(solo.hears(7, Message::ProbeReply).sent(), [(7, Message::NewObserver)]);
     assert_eq!(solo.run(120).sent(), [(7, Message::NewObserver)]);
