@@ -64,6 +64,11 @@ impl Dead {
         true
     }
 
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.deaths.len()).expect("nodes are numbered with 32 bits")
+    }
+
     /// In the order of the ids.
     pub fn iter(&self) -> impl Iterator<Item = &Death> {
         self.deaths.iter()

@@ -10,6 +10,7 @@
 //! | `trial` | how the arbiter gives a suspect the chance to answer |
 //! | `announcement` | broadcasts: starting, forwarding, believing them (T5 of the paper) |
 //! | `tree` | broadcasts that take the tree instead of the paper's graph |
+//! | `repetition` | saying again what may be lost with many nodes |
 //! | `growth` | nodes that join, and nodes that leave in order |
 
 mod announcement;
@@ -17,6 +18,7 @@ mod arbitration;
 mod growth;
 mod inquiry;
 mod links;
+mod repetition;
 mod tree;
 mod trial;
 
@@ -27,6 +29,7 @@ use crate::dead::Dead;
 use crate::{Action, Config, Death, Message, NodeId, NodeReason, StopReason, Time};
 use inquiry::Inquiries;
 use links::Links;
+use repetition::Said;
 use tree::Trees;
 use trial::Trials;
 
@@ -48,6 +51,8 @@ pub struct Member {
     config: Config,
     dead: Dead,
     dead_ranks: BTreeSet<u32>,
+    /// The deaths of ranks that this member has announced.
+    said: Vec<Said>,
     links: Links,
     inquiries: Inquiries,
     /// At the arbiter: who is suspected, and who was spared.
@@ -92,6 +97,7 @@ impl Member {
             config,
             dead,
             dead_ranks: BTreeSet::new(),
+            said: Vec::new(),
             links,
             inquiries: Inquiries::default(),
             trials: Trials::default(),

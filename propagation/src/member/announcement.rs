@@ -20,7 +20,7 @@ impl Member {
         let me = self.config.me;
         let subject = Subject::Rank { rank, node: me, reason };
         if self.wake(now) && self.dead_ranks.insert(rank) {
-            self.broadcast(now, subject, out);
+            self.say(now, subject, out);
             out.push(Action::Deliver(Fact { subject, source: me, suspector: None }));
         }
     }
@@ -209,6 +209,7 @@ impl Member {
             self.bury(death(node, reason, None), out);
         }
         self.close_gap(now, out);
+        self.say_again(now, out);
         match subject {
             Subject::Node { .. } | Subject::Grown => {}
             Subject::Rank { rank, .. } => {

@@ -38,6 +38,7 @@ impl Member {
         if self.bury(death, out) {
             self.close_gap(now, out);
             self.broadcast_death(now, node, suspector, out);
+            self.say_again(now, out);
         }
     }
 

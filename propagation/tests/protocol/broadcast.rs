@@ -1,5 +1,7 @@
 //! Broadcasts: forwarding, believing, and draining after the end (T5 of the paper).
 
+use std::collections::BTreeSet;
+
 use propagation::{Action, EndReason, Fact, Member, Message, NodeReason, RankReason, StopReason, Subject, Time};
 
 use crate::solo::{Solo, ack, copy, notice, obituary};
@@ -241,4 +243,29 @@ fn deaths_found_at_one_moment_travel_in_one_list() {
     // Whoever hears the last notice first knows all of them at once.
     let mut other = Solo::new(7, 8, None);
     assert_eq!(other.hears(3, obituary(3, 2, 6, &[1, 5, 6])).facts().len(), 3);
+}
+
+#[test]
+fn a_source_says_again_what_too_many_deaths_may_have_swallowed() {
+    let mut solo = member();
+    let about_rank = |solo: &mut Solo| -> Vec<_> {
+        solo.copies()
+            .into_iter()
+            .filter(|(_, notice)| notice.source == 3)
+            .map(|(to, notice)| (to, notice.dead))
+            .collect()
+    };
+    solo.call(|member, now, out| member.announce_rank(now, 9, EXITED, out)).skip();
+    // Eight participants bear two deaths.
+    solo.hears(1, obituary(0, 0, 7, &[7])).hears(1, obituary(0, 1, 6, &[6, 7]));
+    assert_eq!(about_rank(&mut solo), []);
+    solo.hears(1, obituary(0, 2, 5, &[5, 6, 7]));
+    let again = about_rank(&mut solo);
+    assert_eq!(again.iter().map(|(to, _)| *to).collect::<BTreeSet<_>>(), BTreeSet::from([0, 1, 2, 4]));
+    assert!(again.iter().all(|(_, dead)| *dead == [5, 6, 7]), "{again:?}");
+    // The five that are left bear one more.
+    solo.hears(1, obituary(0, 3, 4, &[4, 5, 6, 7]));
+    assert_eq!(about_rank(&mut solo), []);
+    solo.hears(1, obituary(0, 4, 2, &[2, 4, 5, 6, 7]));
+    assert_eq!(about_rank(&mut solo).len(), 2);
 }
