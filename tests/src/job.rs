@@ -18,8 +18,6 @@ const PREFIX: &str = "psensor_ringwatch_";
 /// How long the ranks may take to come to the point where the fault strikes.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Heartbeat period of the tests' jobs, unless they ask for another.
-pub const PERIOD: Duration = Duration::from_millis(20);
 /// Suspicion timeout of the tests' jobs.
 pub const TIMEOUT: Duration = Duration::from_millis(300);
 /// How long their ranks may be stopped.
@@ -42,6 +40,10 @@ pub struct Job {
     arguments: Vec<String>,
     agent: String,
     limit: Duration,
+}
+
+fn milliseconds(text: &str) -> Option<Duration> {
+    text.strip_suffix("ms")?.parse().ok().map(Duration::from_millis)
 }
 
 impl Default for Job {
@@ -166,15 +168,22 @@ impl Job {
         self
     }
 
-    /// The suspicion timeout of this job.
+    /// Its suspicion timeout.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        let value = |name: &str| self.parameters.iter().find(|(known, _)| known == name).map(|(_, text)| text.as_str());
-        let milliseconds = |text: &str| text.strip_suffix("ms")?.parse().ok().map(Duration::from_millis);
-        let period = value("period").and_then(milliseconds).unwrap_or(Duration::from_millis(100));
-        let timeout = value("timeout").unwrap_or("10");
         // Tests whose times are written otherwise do not ask.
-        milliseconds(timeout).unwrap_or_else(|| period * timeout.parse().unwrap_or(10))
+        let timeout = self.value("timeout").unwrap_or("10");
+        milliseconds(timeout).unwrap_or_else(|| self.period() * timeout.parse().unwrap_or(10))
+    }
+
+    /// Its heartbeat period.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        self.value("period").and_then(milliseconds).unwrap_or(Duration::from_millis(100))
+    }
+
+    fn value(&self, parameter: &str) -> Option<&str> {
+        self.parameters.iter().find(|(known, _)| known == parameter).map(|(_, text)| text.as_str())
     }
 
     /// Its hosts, prterun's first.

@@ -24,6 +24,6 @@ pub mod process;
 pub mod scene;
 pub mod wire;
 
-pub use job::{Job, PERIOD, Running, SLACK, STOP_TIMEOUT, TIMEOUT};
+pub use job::{Job, Running, SLACK, STOP_TIMEOUT, TIMEOUT};
 pub use lab::{Lab, in_lab};
 pub use outcome::Outcome;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use system_tests::{Job, Lab, PERIOD, SLACK, TIMEOUT, in_lab, process};
+use system_tests::{Job, Lab, SLACK, TIMEOUT, in_lab, process};
 
 fn is_killed(lab: &Lab, job: Job, operation: &str, host: &str) {
     let (victims, timeout) = (job.ranks_on(host), job.timeout());
@@ -13,7 +13,7 @@ fn is_killed(lab: &Lab, job: Job, operation: &str, host: &str) {
 }
 
 fn is_cut(lab: &Lab, job: Job, operation: &str, host: &str) {
-    let (victims, timeout) = (job.ranks_on(host), job.timeout());
+    let (victims, timeout, period) = (job.ranks_on(host), job.timeout(), job.period());
     let mut job = job.blocked_in(operation, &victims).start(lab);
     job.wait_until_blocked();
     let pids: Vec<i32> = victims.iter().map(|rank| job.pid(*rank)).collect();
@@ -22,7 +22,7 @@ fn is_cut(lab: &Lab, job: Job, operation: &str, host: &str) {
     let outcome = job.finish();
     outcome.recovered(&victims).told_within(&victims, at, timeout);
     // The last heartbeat may be as old as a period when the link goes.
-    outcome.not_told_before(at, timeout.saturating_sub(PERIOD * 2));
+    outcome.not_told_before(at, timeout.saturating_sub(period * 2));
     eprintln!("ranks of the cut-off node ended after {:?}", gone.saturating_sub(at));
 }
 
