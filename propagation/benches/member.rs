@@ -28,7 +28,9 @@ fn heartbeat(bencher: Bencher, universe: u32) {
     let (emitter, mut now, mut out) = (member.emitter().unwrap(), Time::ZERO, Vec::with_capacity(4));
     bencher.bench_local(|| {
         now += 10 * MS;
+        member.tick(now, &mut out);
         member.handle(now, emitter, Message::Heartbeat { count: 1 }, &mut out);
+        assert_eq!(out.len(), 1, "a heartbeat goes out");
         out.clear();
     });
 }
@@ -51,10 +53,15 @@ fn neighbours(bencher: Bencher, universe: u32) {
     bencher.bench_local(|| graph::neighbours(universe, black_box(&dead), 0, black_box(universe / 3)));
 }
 
+/// The source of the broadcasts: the member's predecessor, so that in the tree nobody else has more copies to pass on.
+fn source(universe: u32) -> u32 {
+    universe / 3 - 1
+}
+
 fn notice(universe: u32, route: Route) -> Message {
     let node = universe / 2;
     let subject = Subject::Node { node, reason: NodeReason::Silent };
-    let (source, dead, left) = (node + 1, vec![node], vec![]);
+    let (source, dead, left) = (source(universe), vec![node], vec![]);
     Message::Notice(Arc::new(Notice {
         source,
         incarnation: 0,
@@ -70,10 +77,11 @@ fn notice(universe: u32, route: Route) -> Message {
 
 fn first_copy(bencher: Bencher, universe: u32, strategy: Strategy) {
     let fresh = member(universe, strategy);
-    let (news, from) = (notice(universe, strategy.into()), universe / 2 + 1);
+    let (news, from) = (notice(universe, strategy.into()), source(universe));
     bencher.with_inputs(|| (fresh.clone(), news.clone(), Vec::<Action>::with_capacity(64))).bench_local_values(
         |(mut member, news, mut out)| {
             member.handle(MS, from, news, &mut out);
+            assert!(out.len() as u32 >= universe.ilog2(), "copies go out");
             (member, out)
         },
     );
@@ -95,7 +103,7 @@ fn first_copy_tree(bencher: Bencher, universe: u32) {
 #[divan::bench(args = SIZES)]
 fn further_copy(bencher: Bencher, universe: u32) {
     let mut member = member(universe, Strategy::Circulant);
-    let (news, from, mut out) = (notice(universe, Route::Circulant), universe / 2 + 1, Vec::with_capacity(64));
+    let (news, from, mut out) = (notice(universe, Route::Circulant), source(universe), Vec::with_capacity(64));
     member.handle(MS, from, news.clone(), &mut out);
     bencher.bench_local(|| {
         out.clear();
