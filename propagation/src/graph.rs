@@ -71,7 +71,55 @@ pub(crate) fn ancestors(order: &RingOrder, notice: &Notice, of: NodeId) -> Vec<N
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::btree_set;
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::{NodeReason, Subject};
+
+    /// A ring in some order, and a notice of one of the participants.
+    fn any_notice() -> impl Strategy<Value = (RingOrder, Notice)> {
+        let route = prop::sample::select(vec![Route::Circulant, Route::Tree, Route::Rescue]);
+        let ring = (1..200_u32).prop_flat_map(|universe| {
+            let shuffled = Just((0..universe).collect::<Vec<_>>()).prop_shuffle();
+            let order = prop_oneof![Just(None), shuffled.prop_map(RingOrder::new)];
+            (Just(universe), order, 0..universe, btree_set(0..universe, 0..20))
+        });
+        (ring, route).prop_map(|((universe, order, source, mut dead), route)| {
+            dead.remove(&source);
+            let subject = Subject::Node { node: 0, reason: NodeReason::Silent };
+            let (dead, left, suspector) = (dead.into_iter().collect(), vec![], None);
+            let notice = Notice { source, incarnation: 0, seq: 0, subject, suspector, dead, left, universe, route };
+            (order.unwrap_or_default(), notice)
+        })
+    }
+
+    proptest! {
+        /// What each participant works out for itself fits what the others work out: whoever is to get a copy knows from
+        /// whom, all are reached, and nobody dead has a part in it.
+        #[test]
+        fn all_participants_compute_the_same_graph((order, notice) in any_notice()) {
+            let links: Vec<_> = (0..notice.universe).map(|of| targets(&order, &notice, of)).collect();
+            let (mut from, mut reached) = (vec![vec![]; links.len()], vec![notice.source]);
+            (0..).zip(&links).for_each(|(of, to)| to.iter().for_each(|&to| from[to as usize].push(of)));
+            for next in 0..links.len() - notice.dead.len() {
+                prop_assert!(next < reached.len(), "only {reached:?} are reached");
+                let copies = links[reached[next] as usize].iter().copied();
+                reached.extend(copies.filter(|to| !reached.contains(to)).collect::<Vec<_>>());
+            }
+            for &of in &reached {
+                let mut expected = match notice.route {
+                    Route::Tree => ancestors(&order, &notice, of).into_iter().take(1).collect(),
+                    Route::Circulant | Route::Rescue => links[of as usize].clone(),
+                };
+                expected.sort_unstable();
+                prop_assert_eq!(&from[of as usize], &expected, "copies for {}", of);
+            }
+            for &dead in &notice.dead {
+                prop_assert!(links[dead as usize].is_empty() && !reached.contains(&dead));
+            }
+        }
+    }
 
     /// The participants that a broadcast of node 0 reaches while those in `crashed` forward nothing, and the
     /// largest number of hops.
