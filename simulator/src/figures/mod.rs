@@ -3,6 +3,7 @@
 pub mod chart;
 mod kept;
 mod plan;
+mod point;
 mod probing;
 mod risk;
 mod stabilization;

@@ -6,8 +6,9 @@ use crate::{Failures, Outcome, Scenario, Stream, bounds, run};
 
 use super::chart::{Chart, Look, Series, grouped};
 use super::kept::Kept;
+use super::point::{Point, Spread, TITLES};
 use super::table::{Row, csv};
-use super::{Drawing, Plan, Sample, WriteError};
+use super::{Drawing, Plan, WriteError};
 
 const SIZES: [u32; 14] = [32, 64, 128, 256, 512, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000, 256_000];
 const YEAR: Duration = Duration::from_secs(31_557_600);
@@ -16,40 +17,6 @@ const COST: f64 = 0.7e-6;
 
 /// How many runs tell one version of the simulator from another, and of how many nodes.
 const PROBE: (u64, u32) = (16, 32);
-
-const TITLES: [&str; 13] = [
-    "nodes",
-    "runs",
-    "not_stable",
-    "mean_failures",
-    "mean_broadcasts",
-    "first_known_mean_s",
-    "first_known_5_percent_s",
-    "first_known_95_percent_s",
-    "all_known_mean_s",
-    "all_known_5_percent_s",
-    "all_known_95_percent_s",
-    "all_known_most_s",
-    "probe_ns",
-];
-
-/// The runs at one size, without those that did not become stable.
-struct Point {
-    nodes: u32,
-    runs: u64,
-    /// How many failed, in the mean.
-    failures: f64,
-    first: Spread,
-    all: Spread,
-}
-
-/// A time in seconds: its mean, and between which 90 % of the runs are.
-#[derive(Clone, Copy)]
-struct Spread {
-    mean: f64,
-    low: f64,
-    high: f64,
-}
 
 struct Experiment {
     name: &'static str,
@@ -69,6 +36,13 @@ fn random(_: u32, _: &Scenario) -> Failures {
     Failures::Exponential { node_mtbf: YEAR }
 }
 
+/// How long it takes on average until all know all failures of figure 5, in seconds, and how many have struck by then,
+/// if it takes `found` seconds to find one: the busy period of a queue where nobody waits (M/G/infinity).
+fn expected(nodes: f64, found: f64) -> (f64, f64) {
+    let rate = nodes / YEAR.as_secs_f64();
+    ((rate * found).exp_m1() / rate, (rate * found).exp())
+}
+
 pub(super) fn draw_overlapping(plan: &Plan, kept: &Kept<'_>) -> Result<Vec<Drawing>, WriteError> {
     let noise = Experiment {
         name: "figure-4-lownoise",
@@ -84,7 +58,7 @@ pub(super) fn draw_overlapping(plan: &Plan, kept: &Kept<'_>) -> Result<Vec<Drawi
         scenario: Scenario::low_lat,
         ..noise
     };
-    [noise, latency].iter().map(|experiment| experiment.draw(plan, kept)).collect()
+    [noise, latency].iter().map(|experiment| Ok(experiment.draw(plan, experiment.play(plan, kept)?))).collect()
 }
 
 pub(super) fn draw_random(plan: &Plan, kept: &Kept<'_>) -> Result<Vec<Drawing>, WriteError> {
@@ -102,17 +76,58 @@ pub(super) fn draw_random(plan: &Plan, kept: &Kept<'_>) -> Result<Vec<Drawing>, 
         scenario: Scenario::low_lat,
         ..noise
     };
-    [noise, latency].iter().map(|experiment| experiment.draw(plan, kept)).collect()
+    let rows = noise.play(plan, kept)?;
+    let failures = draw_failures(plan, &points(plan, &rows), &noise);
+    Ok(vec![noise.draw(plan, rows), failures, latency.draw(plan, latency.play(plan, kept)?)])
+}
+
+/// What is to be drawn of the rows of a CSV file.
+fn points(plan: &Plan, rows: &[Vec<String>]) -> Vec<Point> {
+    rows.iter().filter_map(|row| Point::read(row)).filter(|point| point.nodes <= plan.largest).collect()
+}
+
+/// How many have failed by the time when all know all failures, which figure 5 shows, too.
+fn draw_failures(plan: &Plan, points: &[Point], experiment: &Experiment) -> Drawing {
+    let baseline = experiment.baseline();
+    let series = |label: &str, colour, look, value: &dyn Fn(&Point) -> f64| Series {
+        label: label.into(),
+        colour,
+        look,
+        points: points.iter().map(|point| (f64::from(point.nodes), value(point))).collect(),
+        band: vec![],
+    };
+    let among = |point: &Point| expected(f64::from(point.nodes), baseline).1;
+    let chart = Chart {
+        title: "Figure 5: how many failures until all know all of them, node MTBF 1 year",
+        subtitle: experiment.settings,
+        warning: &plan.warning_about(&points.iter().map(|point| point.runs).collect::<Vec<_>>()),
+        x: "nodes",
+        y: "failures",
+        log: false,
+        series: vec![
+            series("failures (mean)", 1, Look::Dots, &|point| point.failures),
+            series("expected: e^r, r = lambda (timeout - period / 2)", 1, Look::Dashed, &among),
+        ],
+    };
+    let rows = points.iter().map(|point| {
+        let means = [point.failures, among(point)].map(|mean| format!("{mean:.6}"));
+        [point.nodes.to_string(), point.runs.to_string()].into_iter().chain(means).collect()
+    });
+    let csv = csv(&["nodes", "runs", "mean_failures", "expected_failures"], rows);
+    Drawing { name: "figure-5-lownoise-failures", csv, svg: chart.svg(), rows: vec![] }
 }
 
 impl Experiment {
-    fn draw(&self, plan: &Plan, kept: &Kept<'_>) -> Result<Drawing, WriteError> {
-        let rows = self.play(plan, kept)?;
-        let points: Vec<_> =
-            rows.iter().filter_map(|row| Point::read(row)).filter(|point| point.nodes <= plan.largest).collect();
+    /// When a failure is found in the mean: half a period early, and tau / 2 after the last heartbeat was sent. In
+    /// seconds.
+    fn baseline(&self) -> f64 {
         let base = (self.scenario)(2);
-        // Found on average half a period early, and tau / 2 after the last heartbeat was sent.
-        let baseline = (base.timeout - base.period / 2).as_secs_f64();
+        (base.timeout - base.period / 2).as_secs_f64()
+    }
+
+    fn draw(&self, plan: &Plan, rows: Vec<Vec<String>>) -> Drawing {
+        let points = points(plan, &rows);
+        let (baseline, timeout) = (self.baseline(), (self.scenario)(2).timeout);
         let sizes = points.iter().map(|point| f64::from(point.nodes));
         let series = |label: &str, colour, sample: fn(&Point) -> Spread| Series {
             label: label.into(),
@@ -128,16 +143,25 @@ impl Experiment {
                 label: "paper: the first failure after timeout - period / 2".into(),
                 colour: 0,
                 look: Look::Dashed,
-                points: sizes.map(|nodes| (nodes, baseline)).collect(),
+                points: sizes.clone().map(|nodes| (nodes, baseline)).collect(),
                 band: vec![],
             },
         ];
+        if self.is_random() {
+            lines.push(Series {
+                label: "expected: (e^r - 1) / lambda, r = lambda (timeout - period / 2)".into(),
+                colour: 1,
+                look: Look::Dashed,
+                points: sizes.map(|nodes| (nodes, expected(nodes, baseline).0)).collect(),
+                band: vec![],
+            });
+        }
         if self.name == "figure-5-lownoise" {
             lines.push(Series {
                 label: "paper: half a timeout later at 256,000 nodes".into(),
                 colour: 0,
                 look: Look::Published,
-                points: vec![(256_000.0, baseline + base.timeout.as_secs_f64() / 2.0)],
+                points: vec![(256_000.0, baseline + timeout.as_secs_f64() / 2.0)],
                 band: vec![],
             });
         }
@@ -151,7 +175,7 @@ impl Experiment {
             series: lines,
         };
         let rows = rows.into_iter();
-        Ok(Drawing { name: self.name, csv: csv(&TITLES, rows), svg: chart.svg(), rows: self.rows(&points, baseline) })
+        Drawing { name: self.name, csv: csv(&TITLES, rows), svg: chart.svg(), rows: self.rows(&points, baseline) }
     }
 
     /// A row of the CSV file per size. What is there already from as many runs is not computed again, and each point is
@@ -182,6 +206,11 @@ impl Experiment {
         }
         bar.finish_and_clear();
         Ok(rows)
+    }
+
+    /// Whether failures strike by the exponential law.
+    fn is_random(&self) -> bool {
+        self.name.starts_with("figure-5")
     }
 
     fn run(&self, nodes: u32, number: u64) -> Outcome {
@@ -215,61 +244,52 @@ impl Experiment {
             format!("{:.3} s", last.first.mean),
             "they agree: the difference is the time of a heartbeat and of a broadcast, and chance",
         );
+        let mean = "mean time until all know all failures";
         let all = format!("{:.3} s", last.all.mean);
-        let all = match name {
-            "figure-5-lownoise" => row(
-                "mean time until all know all failures",
-                "half a timeout more".into(),
-                format!("{all} ({:+.3} s)", last.all.mean - last.first.mean),
-                "each further failure within the timeout is found one timeout after it struck",
-            ),
-            _ => row(
-                "mean time until all know all failures",
-                "only in the plot".into(),
-                all,
-                "nothing in the text to compare with",
-            ),
+        let (busy, struck) = expected(f64::from(last.nodes), baseline);
+        let all = if !self.is_random() {
+            row(mean, "only in the plot".into(), all, "nothing in the text to compare with")
+        } else if (name, last.nodes) == ("figure-5-lownoise", 256_000) {
+            let why = format!(
+                "a further failure costs half a timeout, but only {:.0} % of the runs have one: {busy:.1} s are expected, the rest is chance",
+                (1.0 - struck.recip()) * 100.0
+            );
+            row(mean, "half a timeout more".into(), format!("{all} ({:+.3} s)", last.all.mean - last.first.mean), &why)
+        } else {
+            row(mean, "only in the plot".into(), all, &format!("{busy:.3} s are expected"))
         };
-        let failures = row(
-            "mean number of failures",
-            if name.starts_with("figure-4") {
-                bounds::tolerated(last.nodes).to_string()
-            } else {
-                "only in the plot".into()
-            },
-            format!("{:.3}", last.failures),
-            if name.starts_with("figure-4") { "given" } else { "nothing in the text to compare with" },
-        );
+        let failures = format!("{:.3}", last.failures);
+        let failures = if self.is_random() {
+            let why = format!("{struck:.3} are expected");
+            row("mean number of failures", "only in the plot".into(), failures, &why)
+        } else {
+            row("mean number of failures", bounds::tolerated(last.nodes).to_string(), failures, "given")
+        };
         vec![first, all, failures]
     }
 }
 
-impl Point {
-    fn row(nodes: u32, outcomes: &[Outcome]) -> Vec<String> {
-        let stable: Vec<_> = outcomes.iter().filter_map(|outcome| Some((outcome, outcome.stabilization()?))).collect();
-        let sample = |value: &dyn Fn(&Outcome, (Duration, Duration)) -> f64| {
-            Sample::of(stable.iter().map(|&(outcome, times)| value(outcome, times)).collect())
-        };
-        let first = sample(&|_, (first, _)| first.as_secs_f64());
-        let all = sample(&|_, (_, all)| all.as_secs_f64());
-        let failures = sample(&|outcome, _| outcome.deaths.len() as f64);
-        let broadcasts = sample(&|outcome, _| outcome.broadcasts as f64);
-        let counts = [nodes as usize, outcomes.len(), outcomes.len() - stable.len()].map(|count| count.to_string());
-        let times = [first.mean, first.low, first.high, all.mean, all.low, all.high, all.most];
-        let means = [failures.mean, broadcasts.mean].into_iter().chain(times);
-        counts.into_iter().chain(means.map(|mean| format!("{mean:.6}"))).collect()
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// What a row says; `None` if it is not one of these.
-    fn read(row: &[String]) -> Option<Point> {
-        let [nodes, runs, _, numbers @ ..] = row else { return None };
-        let numbers: Vec<f64> = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;
-        let [failures, _, first_mean, first_low, first_high, mean, low, high, ..] = numbers[..] else { return None };
-        if numbers.len() != TITLES.len() - 3 || !numbers.iter().all(|number| number.is_finite()) {
-            return None;
-        }
-        let first = Spread { mean: first_mean, low: first_low, high: first_high };
-        let all = Spread { mean, low, high };
-        Some(Point { nodes: nodes.parse().ok()?, runs: runs.parse().ok()?, failures, first, all })
+    #[test]
+    fn what_is_expected_of_figure_5_is_what_comes_out() {
+        // As many failures a second as of 256,000 nodes, of 256, so that neighbours hardly ever fail together.
+        let runs = 400;
+        let rate = 256_000.0 / YEAR.as_secs_f64();
+        let node_mtbf = Duration::from_secs_f64(256.0 / rate);
+        let play = |number| {
+            let scenario = Scenario { failures: Failures::Exponential { node_mtbf }, ..Scenario::low_noise(256) };
+            let outcome = run(&Scenario { seed: Stream::seed_of_run(5, number), ..scenario }).unwrap();
+            (outcome.stabilization().unwrap().1.as_secs_f64(), outcome.deaths.len() as f64)
+        };
+        let all: Vec<_> = (0..runs).map(play).collect();
+        let mean = |value: fn(&(f64, f64)) -> f64| all.iter().map(value).sum::<f64>() / runs as f64;
+        let (busy, struck) = expected(256_000.0, 55.0);
+        assert!((busy - 69.3).abs() < 0.05 && (struck - 1.562).abs() < 0.001);
+        // Four standard errors; half a timeout more would be 85 s.
+        assert!((mean(|run| run.0) - busy).abs() < 5.0, "{} s, {busy} s are expected", mean(|run| run.0));
+        assert!((mean(|run| run.1) - struck).abs() < 0.2, "{}, {struck} are expected", mean(|run| run.1));
     }
 }
