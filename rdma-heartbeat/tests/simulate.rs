@@ -18,10 +18,13 @@ fn a_scenario_that_cannot_be_gets_one_sentence_and_status_2() {
         (&["--nodes", "many"], "many"),
         (&["--nodes", "8", "--failures", "9"], "only 8 nodes"),
         (&["--failures", "0"], "no failure"),
+        (&["--failures", "-1"], "-1"),
+        (&["--seed", "-1"], "-1"),
         (&["--nodes", "8", "--fail", "8@0s"], "nodes are 0 to 7"),
         (&["--fail", "3@0s,3@1s"], "fail twice"),
         (&["--fail", "3@-1s"], "'3@-1s'"),
         (&["--fail", "3"], "such as 5@1.2s"),
+        (&["--fail", "-3@1s"], "such as 5@1.2s"),
         (&["--timeout", "-1s"], "'-1s'"),
         (&["--timeout", "5"], "with its unit"),
         (&["--timeout", "50ms"], "longer than the heartbeat period"),
@@ -37,7 +40,9 @@ fn a_scenario_that_cannot_be_gets_one_sentence_and_status_2() {
         (&["--fail", "3@0s", "--within", "1s"], "'--fail <NODE@TIME>' cannot be used with '--within"),
         (&["--mtbf", "1y", "--within", "1s"], "'--mtbf <TIME>' cannot be used with '--within"),
         (&["--runs", "18446744073709551615"], "from 1 to 100000000"),
+        (&["--within", "1s"], "--within has no effect"),
         (&["--runs", "2", "--threads", "1000000"], "from 1 to 1024"),
+        (&["--threads", "2"], "--threads has no effect"),
         (&["--ring-order", "hosts", "--hosts", "/nonexistent/hosts"], "/nonexistent/hosts cannot be read"),
     ] {
         let output = ringwatch(&[&["simulate"], arguments].concat());
@@ -78,9 +83,10 @@ fn every_figure_is_drawn_and_compared() {
     let output = ringwatch(&["reproduce", "--quick", "--runs", "3", "--largest", "64", "--out", folder]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let read = |name: String| std::fs::read_to_string(format!("{folder}/{name}")).expect("a file");
-    let simulated =
-        ["figure-4-lownoise", "figure-4-lowlat", "figure-5-lownoise", "figure-5-lowlat", "figure-6", "figure-7"];
-    for name in ["figure-3", "section-3.4.2"].into_iter().chain(simulated) {
+    let figures_4_and_5 =
+        ["figure-4-lownoise", "figure-4-lowlat", "figure-5-lownoise", "figure-5-lownoise-failures", "figure-5-lowlat"];
+    let simulated = [&figures_4_and_5[..], &["figure-6", "figure-7"]].concat();
+    for name in ["figure-3", "section-3.4.2"].into_iter().chain(simulated.iter().copied()) {
         let (svg, csv) = (read(format!("{name}.svg")), read(format!("{name}.csv")));
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert_eq!(svg.contains("quick: fewer runs"), simulated.contains(&name), "{name}");

@@ -27,7 +27,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 10_000, value_name = "COUNT", value_parser = runs, allow_hyphen_values = true)]
     runs: u64,
     /// Leave out platforms with more nodes
-    #[arg(long, default_value_t = 256_000, value_name = "NODES", value_parser = clap::value_parser!(u32).range(32..))]
+    #[arg(long, default_value_t = 256_000, value_name = "NODES", value_parser = clap::value_parser!(u32).range(32..), allow_negative_numbers = true)]
     largest: u32,
     /// Number of threads [default: one per processor]
     #[arg(long, value_name = "COUNT", value_parser = threads, allow_hyphen_values = true)]
@@ -41,7 +41,8 @@ fn figure(text: &str) -> Result<Figure, String> {
 
 /// Draws them.
 pub fn reproduce(arguments: &Arguments) -> ExitCode {
-    let all = if arguments.figures.is_empty() { &Figure::ALL[..] } else { &arguments.figures };
+    let asked = |figure: &Figure| arguments.figures.is_empty() || arguments.figures.contains(figure);
+    let figures: Vec<_> = Figure::ALL.into_iter().filter(asked).collect();
     let plan = Plan {
         quick: arguments.quick,
         runs: arguments.runs,
@@ -55,7 +56,7 @@ pub fn reproduce(arguments: &Arguments) -> ExitCode {
             eprintln!("ringwatch: what {} has from another version is computed again.", path.display());
         }
     };
-    match figures::reproduce(all, &plan, &arguments.out, &tell) {
+    match figures::reproduce(&figures, &plan, &arguments.out, &tell) {
         Ok(comparison) => {
             print(&comparison);
             ExitCode::SUCCESS

@@ -34,10 +34,10 @@ pub struct Arguments {
     #[arg(long, default_value = "1ms", value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
     tau: Duration,
     /// Who dies when, such as 5@0s,6@1.2s
-    #[arg(long, value_delimiter = ',', value_parser = failure, value_name = "NODE@TIME", conflicts_with_all = ["failures", "mtbf"])]
+    #[arg(long, value_delimiter = ',', value_parser = failure, value_name = "NODE@TIME", allow_hyphen_values = true, conflicts_with_all = ["failures", "mtbf"])]
     fail: Vec<(NodeId, Duration)>,
     /// So many random nodes die, the first at once [default: 1]
-    #[arg(long, value_name = "COUNT", conflicts_with = "mtbf")]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, conflicts_with = "mtbf")]
     failures: Option<u32>,
     /// ... and the others within this time [default: the timeout]
     #[arg(long, value_parser = time, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["fail", "mtbf"])]
@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(long, value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
     mtbf: Option<Duration>,
     /// Where all chance comes from: the same seed gives the same run
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// What keeps nodes apart on the ring: ids (nothing), hosts (racks as in the names r12n04) or the absolute path of
     /// a topology file
@@ -187,6 +187,12 @@ impl Arguments {
     }
 
     fn scenario(&self) -> Result<Scenario, String> {
+        if self.threads.is_some() && self.runs.is_none() {
+            return Err("--threads has no effect on a single run: give --runs, too".into());
+        }
+        if self.within.is_some() && self.failures.unwrap_or(1) == 1 {
+            return Err("--within has no effect on a single failure: give --failures, too".into());
+        }
         let failures = match (self.fail.as_slice(), self.mtbf) {
             ([], Some(node_mtbf)) => Failures::Exponential { node_mtbf },
             ([], None) => {
@@ -266,8 +272,9 @@ fn summary(scenario: &Scenario, outcome: &Outcome) -> String {
         lines.push(format!("{} nodes were declared dead while they were alive", outcome.false_deaths));
     }
     let counts: Vec<_> = outcome.messages.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let counts = if counts.is_empty() { "none".into() } else { counts.join(", ") };
     let each = outcome.message_count() as f64 / f64::from(*nodes);
-    lines.push(format!("messages but heartbeats: {} ({each:.1} per node)", counts.join(", ")));
+    lines.push(format!("messages but heartbeats: {counts} ({each:.1} per node)"));
     lines.push(format!(
         "{} nodes alive, {} events simulated, {} copies only counted",
         outcome.alive, outcome.work.events, outcome.work.elided
