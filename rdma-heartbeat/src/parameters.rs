@@ -95,6 +95,8 @@ pub const DEFINITIONS: [Definition; 15] = [
     Definition { name: "daemon", default: "", help: "Path of ringwatchd; default: beside prted, else found in PATH" },
 ];
 
+const A_TIME: &str = "a time with its unit";
+
 /// A value that cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("parameter psensor_ringwatch_{name} is '{value}': {expected}")]
@@ -140,15 +142,18 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
         daemon,
     ] = values;
     let period_range = (Duration::from_millis(1), Duration::from_secs(60));
-    let period = duration("period", period, period_range)?;
+    let period = duration("period", period, A_TIME, period_range)?;
     let timeout_range = (period * 3, Duration::from_secs(600).max(period * 3));
-    let timeout = match timeout.trim().parse::<u32>() {
-        Ok(periods) => in_range("timeout", timeout, period.saturating_mul(periods), timeout_range)?,
-        Err(_) => duration("timeout", timeout, timeout_range)?,
+    let timeout = match timeout.trim().parse::<u64>() {
+        Ok(periods) => {
+            let periods = u32::try_from(periods).unwrap_or(u32::MAX);
+            in_range("timeout", timeout, period.saturating_mul(periods), timeout_range)?
+        }
+        Err(_) => duration("timeout", timeout, "a whole number of periods or a time with its unit", timeout_range)?,
     };
     let stop_timeout = match stop_timeout.trim() {
         text if text.eq_ignore_ascii_case("off") => None,
-        text => Some(duration("stop_timeout", text, (Duration::from_millis(10), Duration::from_secs(3600)))?),
+        text => Some(duration("stop_timeout", text, A_TIME, (Duration::from_millis(10), Duration::from_secs(3600)))?),
     };
     let log_level = choice("log_level", log_level, &["error", "warn", "info", "debug", "trace"])?;
     let strategy = choice("strategy", strategy, &["circulant", "tree"])?;
@@ -186,15 +191,11 @@ pub fn bad_order(value: &str, why: &str) -> Invalid {
     Invalid { name: "ring_order", value: value.to_owned(), expected: why.to_owned() }
 }
 
-fn duration(name: &'static str, text: &str, range: (Duration, Duration)) -> Result<Duration, Invalid> {
+fn duration(name: &'static str, text: &str, wanted: &str, range: (Duration, Duration)) -> Result<Duration, Invalid> {
     let value = parse_duration(text).ok_or_else(|| Invalid {
         name,
         value: text.to_owned(),
-        expected: format!(
-            "a time with its unit was expected, such as 10ms or 2s, from {} to {}",
-            show(range.0),
-            show(range.1)
-        ),
+        expected: format!("{wanted} was expected, such as 10ms or 2s, from {} to {}", show(range.0), show(range.1)),
     })?;
     in_range(name, text, value, range)
 }
@@ -378,6 +379,12 @@ mod tests {
             "parameter psensor_ringwatch_timeout is '2': it must be from 300ms to 10min"
         );
         assert!(told(&[("period", "10")]).contains("a time with its unit"));
+        assert_eq!(
+            told(&[("timeout", "0.5")]),
+            "parameter psensor_ringwatch_timeout is '0.5': a whole number of periods or a time with its unit was \
+             expected, such as 10ms or 2s, from 300ms to 10min"
+        );
+        assert!(told(&[("timeout", "5000000000")]).ends_with("it must be from 300ms to 10min"));
         assert!(told(&[("port_range", "80-90")]).contains("1024 to 65535"));
         assert!(told(&[("port_range", "5000-4000")]).contains("1024 to 65535"));
         assert!(told(&[("fence", "maybe")]).contains("true or false"));
