@@ -126,10 +126,15 @@ impl Pin {
     /// every further stop.
     #[must_use]
     pub fn stopped(&self) -> Option<u64> {
-        self.sample().filter(|sample| sample.state == b'T')?;
-        let status = self.status()?;
+        let status = match self.sample()?.state {
+            b'T' => self.status()?,
+            // The first thread has left, and shows nothing any more: a stop is seen in the others, which it all stops.
+            b'Z' => self.status_of_another_thread()?,
+            _ => return None,
+        };
         let tracer: u32 = number_after("TracerPid:", &status)?;
-        (tracer == 0).then(|| number_after("voluntary_ctxt_switches:", &status).unwrap_or(0))
+        let is_stopped = status.lines().any(|line| line.starts_with("State:\tT "));
+        (is_stopped && tracer == 0).then(|| number_after("voluntary_ctxt_switches:", &status).unwrap_or(0))
     }
 
     /// Whether the process has ended, collected or not.
@@ -144,8 +149,9 @@ impl Pin {
     #[must_use]
     pub fn fate(&self) -> Option<RankReason> {
         let sample = self.sample()?;
-        // Of a stopped process the field is the signal that stopped it.
-        let decided = sample.exit_code != 0 && !matches!(sample.state, b'T' | b't');
+        // Of a stopped process the field is the signal that stopped it, also where its first thread has left (state Z).
+        let ends = !matches!(sample.exit_code, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
+        let decided = sample.exit_code != 0 && ends && !matches!(sample.state, b'T' | b't');
         decided.then(|| reason_of(sample.exit_code))
     }
 
@@ -188,7 +194,21 @@ impl Pin {
 
     /// The text of `/proc/<pid>/status`.
     fn status(&self) -> Option<String> {
-        let file = openat(&self.directory, "status", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
+        self.text_of("status")
+    }
+
+    /// The same of a thread that has not left, when the first one has.
+    fn status_of_another_thread(&self) -> Option<String> {
+        let threads = format!("/proc/self/fd/{}/task", self.directory.as_raw_fd());
+        let names = std::fs::read_dir(threads).ok()?.flatten().map(|entry| entry.file_name());
+        let others = names.filter_map(|name| name.into_string().ok()).filter(|name| *name != self.pid.to_string());
+        others
+            .filter_map(|thread| self.text_of(&format!("task/{thread}/status")))
+            .find(|status| !status.contains("State:\tZ") && !status.contains("State:\tX"))
+    }
+
+    fn text_of(&self, name: &str) -> Option<String> {
+        let file = openat(&self.directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
         let mut text = String::with_capacity(2048);
         File::from(file).read_to_string(&mut text).ok()?;
         Some(text)
@@ -276,6 +296,35 @@ mod tests {
         pin.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(pin.stopped(), None);
+    }
+
+    /// A process whose first thread has left, and which lives on in another.
+    fn without_its_first_thread() -> nix::unistd::Pid {
+        // SAFETY: the child makes one thread, which calls nothing but the kernel, and leaves.
+        match unsafe { nix::unistd::fork() }.unwrap() {
+            nix::unistd::ForkResult::Parent { child } => child,
+            nix::unistd::ForkResult::Child => {
+                std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_secs(60)));
+                // SAFETY: ends the calling thread only, and comes back never.
+                unsafe { libc::syscall(libc::SYS_exit, 0) };
+                unreachable!("the thread has ended")
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_without_its_first_thread_lives_and_is_stopped_like_any_other() {
+        let pid = without_its_first_thread();
+        let pin = Pin::take(pid.as_raw()).unwrap();
+        wait_until(|| pin.sample().is_some_and(|sample| sample.state == b'Z'));
+        assert_eq!((pin.has_ended(), pin.fate(), pin.stopped()), (false, None, None));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        wait_until(|| pin.stopped().is_some());
+        assert_eq!(pin.fate(), None, "a stop is no death");
+        pin.kill().unwrap();
+        wait_until(|| pin.has_ended());
+        assert_eq!((pin.end_reason(), pin.stopped()), (RankReason::Signaled { signal: 9 }, None));
+        nix::sys::wait::waitpid(pid, None).unwrap();
     }
 
     #[test]

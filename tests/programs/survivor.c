@@ -16,7 +16,8 @@
  *                          mixed         all of these, by rank
  *   --victims R,R        the ranks that will die in OP
  *   --die HOW            how they die once the file "go" is there: kill, segv,
- *                        abort, exit0, exit3, quit0 (no handlers), stop, mpiabort,
+ *                        abort, exit0, exit3, quit0 (no handlers), stop,
+ *                        leave (the main thread ends, then they stop), mpiabort,
  *                        sleep (they only sleep, uninterruptibly), none
  *   --second R:WHERE     another rank kills itself: "error" before the revoke,
  *                        "revoked" after it, "shrink" inside MPIX_Comm_shrink,
@@ -32,6 +33,7 @@
  *   --hold               go on with collectives until the file "end" is there
  *   --busy               no pause between two rounds of OP
  *   --lines N            print N lines more, right before MPI_Finalize
+ *   --status N           what every rank returns after MPI_Finalize
  */
 #include <errno.h>
 #include <mpi.h>
@@ -61,7 +63,7 @@ static int victims[MOST_VICTIMS], victim_count;
 static Fault second = {.rank = -1}, init_fault = {.rank = -1}, finalize_fault = {.rank = -1};
 static bool hold, busy;
 static const char *mix;
-static int lines;
+static int lines, status;
 
 static MPI_Comm comm;
 static int rank, size;
@@ -87,6 +89,13 @@ static void sleep_uninterruptibly(void) {
     die_how = "none";
 }
 
+static void *stop_later(void *unused) {
+    usleep(INSIDE_US);
+    raise(SIGSTOP);
+    event("woke");
+    return unused;
+}
+
 static void die(const char *how) {
     if (!strcmp(how, "none")) return;
     event("dies %s", how);
@@ -100,6 +109,10 @@ static void die(const char *how) {
     else if (!strcmp(how, "hangup")) { closefrom(0); for (;;) pause(); }
     else if (!strcmp(how, "sleep")) { sleep_uninterruptibly(); return; }
     else if (!strcmp(how, "stop")) { raise(SIGSTOP); event("woke"); return; }
+    else if (!strcmp(how, "leave")) {
+        pthread_t thread;
+        if (!pthread_create(&thread, NULL, stop_later, NULL)) pthread_exit(NULL);
+    }
     fprintf(stderr, "survivor: cannot die by %s\n", how);
     _exit(99);
 }
@@ -342,6 +355,7 @@ static void read_arguments(int count, char **arguments) {
         else if (!strcmp(name, "--init-fault")) read_fault(&init_fault, value);
         else if (!strcmp(name, "--finalize-fault")) read_fault(&finalize_fault, value);
         else if (!strcmp(name, "--lines")) lines = atoi(value);
+        else if (!strcmp(name, "--status")) status = atoi(value);
         else { fprintf(stderr, "survivor: unknown option %s\n", name); exit(2); }
     }
 }
@@ -426,5 +440,5 @@ int main(int count, char **arguments) {
     finalise();
     printf("survivor %d has finalized\n", world_rank);
     fflush(stdout);
-    return 0;
+    return status;
 }

@@ -50,6 +50,20 @@ fn stopped_with_the_default_times() {
     in_lab(|lab| is_stopped(lab, Job::new().with_default_times(), "mixed", VICTIM, Duration::from_secs(2)));
 }
 
+/// A process lives on when its first thread has left: what is stopped then is the others.
+#[test]
+fn stopped_after_its_main_thread_has_left() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("allreduce", &[VICTIM]).arguments(&["--die", "leave"]).start(lab);
+        job.wait_until_blocked();
+        let pid = job.pid(VICTIM);
+        let at = job.go();
+        let outcome = job.finish();
+        outcome.recovered(&[VICTIM]).told_within(&[VICTIM], at, STOP_TIMEOUT).not_told_before(at, STOP_TIMEOUT * 3 / 4);
+        outcome.require(!process::lives(pid), "the stopped rank has been killed");
+    });
+}
+
 #[test]
 fn two_of_two_hosts_stop() {
     in_lab(|lab| {
