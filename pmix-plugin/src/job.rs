@@ -60,6 +60,8 @@ pub struct Job {
     counted: Mutex<BTreeSet<u32>>,
     /// Ranks whose end PRRTE has counted (prterun only).
     terminated: Mutex<BTreeSet<u32>>,
+    /// Ranks that ended by themselves with a status other than zero (prterun only).
+    dissatisfied: Mutex<BTreeSet<u32>>,
     /// Keeps the segment reachable under its path.
     _segment_file: OwnedFd,
 }
@@ -217,6 +219,7 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
         forgotten: Mutex::default(),
         counted: Mutex::default(),
         terminated: Mutex::default(),
+        dissatisfied: Mutex::default(),
         _segment_file: file,
     });
     let _ = JOB.set(Arc::clone(&job));
@@ -235,6 +238,7 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
 pub fn finished(nspace: &CStr) {
     if let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) {
         job.tell_if_nobody_is_left();
+        job.pass_on_statuses();
         job.supervisor.finish();
     }
 }
@@ -284,6 +288,7 @@ pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
         }
         // PRRTE would end the whole job: for the survivors it is a death like any other.
         ProcessEvent::NonZeroExit => {
+            lock(&job.dissatisfied).insert(rank);
             job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
             runtime.report_rank_lost(nspace, rank);
             true
@@ -379,6 +384,21 @@ impl Job {
         let nobody = dead == self.launch.rank_nodes.len();
         if nobody && runtime.exit_status() == 0 && !self.ended.swap(true, Ordering::SeqCst) {
             say("ringwatch: every rank of the job is dead; the job is ended");
+            runtime.set_exit_status(JOB_ENDED);
+        }
+    }
+
+    /// At the end of the job: what a rank returned after `MPI_Finalize` is no failure of a process, but the program's own
+    /// word about the job, which prterun's status must not hide. Whoever is dead has no say.
+    fn pass_on_statuses(&self) {
+        let Some(runtime) = RUNTIME.get() else { return };
+        let mut dissatisfied = lock(&self.dissatisfied).clone();
+        for entry in (0..self.segment.len()).filter_map(|index| self.segment.entry(index)) {
+            if let Entry::Rank(rank) = entry {
+                dissatisfied.remove(&rank);
+            }
+        }
+        if !dissatisfied.is_empty() && runtime.exit_status() == 0 {
             runtime.set_exit_status(JOB_ENDED);
         }
     }

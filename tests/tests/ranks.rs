@@ -213,6 +213,21 @@ fn one_after_the_other() {
     });
 }
 
+/// What the survivors return after `MPI_Finalize` is the program's word about the job, and no death.
+#[test]
+fn the_status_of_the_survivors_is_told() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("allreduce", &[VICTIM]).arguments(&["--status", "3"]).start(lab);
+        job.wait_until_blocked();
+        let _ = job.signal_rank(VICTIM, libc::SIGKILL);
+        let outcome = job.finish();
+        outcome.require(outcome.diaries.all("done").count() == 7, "every survivor comes to its end");
+        outcome.require(outcome.status == 1, "mpirun's exit status is 1");
+        outcome.require(outcome.sentences().is_empty(), "ringwatch has nothing to say about it");
+        outcome.left_nothing();
+    });
+}
+
 /// What is printed right before `MPI_Finalize` arrives to the last byte. (The runtime forwards pieces, not lines.)
 #[test]
 fn long_output_of_the_survivors_arrives() {
