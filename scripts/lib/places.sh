@@ -25,6 +25,9 @@ find_places() {
   header_folder=$(PATH=$path ask ompi_info incdir Incdir)
   parameter_file=$(PATH=$path ask pmix_info sysconfdir Sysconfdir)/pmix-mca-params.conf
   program_folder=$(dirname "$(PATH=$path command -v prted)")
+  # By their own names: a package must not bring a file through a link such as /lib or /bin.
+  [ -z "$library_folder" ] || library_folder=$(readlink -f "$library_folder")
+  program_folder=$(readlink -f "$program_folder")
   [ -n "$plugin_folder" ] || give_up "pmix_info does not say where PMIx keeps its components: is this PMIx 4.2 or newer?"
   [ -n "$library_folder" ] && [ -n "$header_folder" ] || give_up "ompi_info does not say where Open MPI keeps its libraries and headers: is this Open MPI 5?"
   [ -n "$mpi_folder" ] || give_up "ompi_info does not say where Open MPI keeps its components: is this Open MPI 5?"

@@ -165,6 +165,25 @@ fn a_failure_without_fault_tolerance_ends_the_job_as_ever() {
     });
 }
 
+/// For packages: all of it below a folder, under the names that the files will really have, and nothing is left of it.
+#[test]
+fn installed_below_a_folder_and_taken_away() {
+    in_lab(|lab| {
+        let below = lab.folder().join("package");
+        let below = below.to_str().expect("the folder has a plain name");
+        run(&script("install"), &["--destdir", below, "--from", "/src/target/trixie/release"]);
+        let files = || run("find", &[below, "-not", "-type", "d", "-printf", "/%P\n"]);
+        assert!(files().contains("/bin/ringwatchd\n"), "{}", files());
+        for file in files().lines() {
+            let folder = Path::new(file).parent().expect("a file has a folder");
+            let real = fs::canonicalize(folder).expect("the folder is that of the installed MPI");
+            assert_eq!(folder, real, "no package may bring a file through a link such as /lib");
+        }
+        run(&script("uninstall"), &["--destdir", below]);
+        assert_eq!(files(), "", "scripts/uninstall leaves nothing");
+    });
+}
+
 /// Switched off, ringwatch starts nothing for a fault-tolerant job, either.
 #[test]
 fn switched_off_there_is_no_daemon() {
