@@ -6,6 +6,8 @@ import sys
 
 import bench_daemon
 import bench_faults
+import bench_job
+import bench_scopes
 import bench_transports
 
 
@@ -29,11 +31,21 @@ def main():
     transports.add_argument("--survive", type=int, default=600)
     transports.add_argument("--silences", type=int, default=20)
     transports.add_argument("--patience", type=float, default=180)
+    scopes = kinds.add_parser("scopes")
+    scopes.add_argument("--part", action="append", choices=list(bench_scopes.PARTS))
+    scopes.add_argument("--runs", type=int, default=20)
+    scopes.add_argument("--ranks", type=int, choices=range(2, 5), default=2)
+    scopes.add_argument("--hosts", type=int, choices=range(1, len(bench_job.HOSTS) + 1), default=1)
+    scopes.add_argument("--quick", action="store_true")
+    scopes.add_argument("--patience", type=float, default=180)
+    scopes.add_argument("--csv-fd", type=int)
+    scopes.add_argument("--svg-fd", type=int, required=True)
     options = parser.parse_args()
     if any(getattr(options, name, 1) <= 0 for name in ("runs", "seconds", "survive", "silences")):
         parser.error("at least one run, and a time above zero")
     try:
-        {"faults": bench_faults, "daemon": bench_daemon, "transports": bench_transports}[options.kind].main(options)
+        {"faults": bench_faults, "daemon": bench_daemon, "transports": bench_transports,
+         "scopes": bench_scopes}[options.kind].main(options)
     except (OSError, subprocess.CalledProcessError) as reason:
         sys.exit(f"bench: {reason}")
 

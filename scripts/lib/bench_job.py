@@ -75,8 +75,12 @@ class Quiet:
         self.shares.append(share)
         return share
 
+    def disturbed(self):
+        """At how many measurements others used the machine."""
+        return sum(share > 0.1 for share in self.shares)
+
     def summary(self):
-        disturbed = sum(share > 0.1 for share in self.shares)
+        disturbed = self.disturbed()
         if not disturbed:
             return "nobody else used the machine when the measurements were made"
         return (f"at {disturbed} of {len(self.shares)} measurements others used the machine "
@@ -114,6 +118,14 @@ def table(rows):
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip()
             for row in rows]
+
+
+def span(nanoseconds):
+    """A time for people: three digits and a unit."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(nanoseconds) >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"
 
 
 # --- preparing ---------------------------------------------------------------
@@ -198,16 +210,21 @@ class Job:
 
     def clean_up(self):
         """Ends whatever is left and removes what it left behind."""
-        while left := processes():
-            for pid in left:
-                kill(pid)
-        if self.mpirun.poll() is None:
-            self.mpirun.kill()
-        self.mpirun.wait()
+        clean_up(self.mpirun)
         set_link(HOSTS[-1], True)
-        for path in glob.glob("/dev/shm/*") + glob.glob("/tmp/prte*") + glob.glob("/tmp/ompi*"):
-            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
         self.map.close()
+
+
+def clean_up(mpirun):
+    """Ends this mpirun and whatever else is left on the hosts, and removes what it left behind."""
+    while left := processes():
+        for pid in left:
+            kill(pid)
+    if mpirun.poll() is None:
+        mpirun.kill()
+    mpirun.wait()
+    for path in glob.glob("/dev/shm/*") + glob.glob("/tmp/prte*") + glob.glob("/tmp/ompi*"):
+        shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
 
 def daemon_of(record):

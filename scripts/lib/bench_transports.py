@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import bench_job as job
+from bench_job import span
 
 NAME = "transports"
 # How much longer than on a real machine all times are in an emulated one.
@@ -99,13 +100,6 @@ def run(place, executable, options):
 
 def values(figures, name):
     return [figure["values"] for figure in figures if figure["figure"] == name]
-
-
-def span(nanoseconds):
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(nanoseconds) >= size:
-            return f"{nanoseconds / size:.3g} {unit}"
-    return f"{nanoseconds:.0f} ns"
 
 
 def cost_rows(results):

@@ -1,4 +1,4 @@
-//! One chart as SVG.
+//! Charts as SVG, alone or several on a sheet.
 
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -79,17 +79,10 @@ impl Chart<'_> {
     /// If there is no point to draw.
     #[must_use]
     pub fn svg(&self) -> String {
-        let mut text = String::new();
-        {
-            let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-            self.draw(&root).expect("drawing into memory cannot fail");
-            root.present().expect("drawing into memory cannot fail");
-        }
-        text
+        sheet(std::slice::from_ref(self))
     }
 
     fn draw(&self, root: &Root<'_>) -> Drawn {
-        root.fill(&WHITE)?;
         let left = |size| (FONT, size).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Top));
         root.draw(&Text::new(self.title, (24, 16), left(21)))?;
         root.draw(&Text::new(self.subtitle, (24, 44), left(14)))?;
@@ -183,9 +176,34 @@ impl Chart<'_> {
         let x = (least(&mut points().map(|p| p.0)), most(&mut points().map(|p| p.0)));
         let heights: Vec<_> = points().map(|p| p.1).chain(bands.flat_map(|&(low, high)| [low, high])).collect();
         let (low, high) = (least(&mut heights.iter().copied()), most(&mut heights.iter().copied()));
-        let y = if self.log { (self.height(low).floor(), self.height(high).ceil()) } else { (0.0, high * 1.06) };
+        let y = if self.log {
+            (self.height(low).floor(), self.height(high).ceil())
+        } else {
+            (1.06 * low.min(0.0), 1.06 * high)
+        };
         ((x.0.log10() - 0.05, x.1.log10() + 0.1), y)
     }
+}
+
+/// Charts on one sheet as the text of an SVG file, two beside each other.
+///
+/// # Panics
+/// If there is no chart, or one has no point to draw.
+#[must_use]
+pub fn sheet(charts: &[Chart<'_>]) -> String {
+    let columns = charts.len().min(2);
+    let rows = charts.len().div_ceil(columns);
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, (SIZE.0 * columns as u32, SIZE.1 * rows as u32));
+        let root = root.into_drawing_area();
+        root.fill(&WHITE).expect("drawing into memory cannot fail");
+        for (chart, area) in charts.iter().zip(root.split_evenly((rows, columns))) {
+            chart.draw(&area).expect("drawing into memory cannot fail");
+        }
+        root.present().expect("drawing into memory cannot fail");
+    }
+    text
 }
 
 impl Series {
@@ -213,4 +231,34 @@ pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group)).collect();
     groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(title: &str, points: Vec<(f64, f64)>) -> Chart<'_> {
+        let series = vec![Series { label: "a line".into(), colour: 0, look: Look::Line, points, band: vec![] }];
+        Chart { title, subtitle: "", warning: "", x: "size", y: "gain", log: false, series }
+    }
+
+    #[test]
+    fn values_below_zero_are_inside() {
+        let (_, y) = chart("", vec![(1.0, -3.0), (10.0, 5.0)]).ranges();
+        assert!(y.0 <= -3.0 && y.1 >= 5.0, "{y:?}");
+        let (_, y) = chart("", vec![(1.0, 2.0), (10.0, 5.0)]).ranges();
+        assert_eq!(y.0, 0.0);
+    }
+
+    #[test]
+    fn a_sheet_shows_every_chart_in_a_place_of_its_own() {
+        let charts = ["one", "two", "three"].map(|title| chart(title, vec![(1.0, 2.0), (10.0, 5.0)]));
+        let text = sheet(&charts);
+        let place = |title: &str| {
+            let (before, _) = text.split_once(&format!(">\n{title}\n</text>")).expect("the title is there");
+            before[before.rfind("<text").expect("in a text")..].chars().take(30).collect::<String>()
+        };
+        let places = [place("one"), place("two"), place("three")];
+        assert!(places[0] != places[1] && places[1] != places[2] && places[0] != places[2], "{places:?}");
+    }
 }

@@ -1,0 +1,185 @@
+"""`scripts/bench scopes`: what error scope, uniform collectives and non-blocking shrink cost and save.
+
+What the paper published stands beside it: Bouteiller and Bosilca, "Implicit Actions and Non-blocking Failure Recovery
+with MPI" (2022), section IV: 768 ranks on 64 nodes with QDR InfiniBand.
+"""
+
+import csv
+import os
+import statistics
+
+import bench_job as job
+import bench_times
+from bench_job import span
+from bench_repairs import Reload, Shrinks
+from bench_times import MIB, Median, goal, line, percent, ratio, size_text
+
+
+class Scopes:
+    """Latency, bandwidth and allreduce with each scope, beside an MPI without ringwatch."""
+
+    NAME, PROGRAM, LIBRARIES = "scopes", "scopes", ()
+    SCOPES, FIGURES = ("local", "group", "global"), ("latency", "bandwidth", "allreduce")
+    JUDGED = {"latency": 8, "bandwidth": MIB, "allreduce": 8}
+    GOAL, PUBLISHED = 1.01, {"latency": "+10 % (2.22 to 2.45 us, group)"}
+
+    def __init__(self, options):
+        self.sizes = (8, MIB) if options.quick else (8, 1024, 32768, MIB)
+        self.arguments = (2, 3) if options.quick else (5, 5)
+        self.times = {True: [], False: []}  # by run, with ringwatch or without; medians over the rounds
+
+    def measure(self, number, place):
+        for wanted in (True, False) if number % 2 else (False, True):
+            system = f"ringwatch {'on' if wanted else 'off'}"
+            job.install(wanted)
+            times = bench_times.run(self.PROGRAM, [*self.arguments, self.sizes], place)
+            served = {scope for what, scope, _ in times if what == "served"}
+            if served != (set(self.SCOPES) if wanted else set()):
+                raise OSError(f"of the scopes {', '.join(served) or 'none'} is in force with {system}")
+            yield system, times
+            self.times[wanted].append({key: statistics.median(values) for key, values in times.items()})
+
+    def cost(self, figure, scope, size):
+        """Time with ringwatch over time without it, each run beside its neighbour."""
+        key = figure, scope, size
+        return Median([on[key] / off[key] for on, off in zip(self.times[True], self.times[False])])
+
+    def control(self, figure, size):
+        """Times without ringwatch of the runs of even number over those of the next: what the machine can tell apart."""
+        runs = self.times[False]
+        keys = [(figure, scope, size) for scope in self.SCOPES]
+        ratios = [a[key] / b[key] for key in keys for a, b in zip(runs[::2], runs[1::2])]
+        return Median(ratios).text(percent) if ratios else ""
+
+    def report(self):
+        rows = [("", "size", "off", *self.SCOPES, "off, again", "published")]
+        for figure in self.FIGURES:
+            for size in self.sizes:
+                off = statistics.median(run[figure, scope, size] for run in self.times[False] for scope in self.SCOPES)
+                costs = (self.cost(figure, scope, size).text(percent) for scope in self.SCOPES)
+                shown = f"{size / off:.3g} GB/s" if figure == "bandwidth" else span(off)
+                published = self.PUBLISHED.get(figure, "unchanged") if size == self.JUDGED[figure] else ""
+                rows.append((figure, size_text(size), shown, *costs, self.control(figure, size), published))
+        return ("Extra time of an operation with ringwatch and an error scope over that without ringwatch (uninstalled), both\n"
+                "with --with-ft ulfm; off, again: of runs without it over the next such runs: what can be told apart here.", rows)
+
+    def goals(self):
+        for figure, size in self.JUDGED.items():
+            worst = max((self.cost(figure, scope, size) for scope in self.SCOPES), key=lambda cost: cost.middle)
+            yield goal(f"{figure}, {size_text(size)}, worst scope", worst, percent, self.GOAL)
+
+    def chart(self):
+        looks = dict(zip(self.FIGURES, ("dots", "line", "dashed")))
+        series = [line(f"{figure}, scope {scope}", colour, looks[figure],
+                       [(size, (self.cost(figure, scope, size).middle - 1) * 100) for size in self.sizes])
+                  for figure in self.FIGURES for colour, scope in enumerate(self.SCOPES)]
+        series.append(line("goal", 3, "dashed", [(size, (self.GOAL - 1) * 100) for size in self.sizes]))
+        series.append(line("published: latency, scope group", 0, "published", [(8, 10)]))
+        return {"title": "Error scope: extra time with ringwatch, nobody dies", "log": False, "x": "message (bytes)",
+               "y": "extra time (%)", "series": series}
+
+
+class Uniform:
+    """Uniform collectives, and the agreement that a program makes by hand, beside plain ones."""
+
+    NAME, PROGRAM, LIBRARIES = "uniform", "uniform", ()
+    OPERATIONS = ("barrier", "bcast", "reduce", "allreduce", "alltoall")
+    # The paper counts the agreement as two small allreduces (section III), which it adds to every operation.
+    PUBLISHED = 3
+
+    def __init__(self, options):
+        self.sizes = (8, 4096, MIB) if options.quick else (8, 64, 512, 4096, 32768, 262144, MIB)
+        self.arguments = (4, 2) if options.quick else (6, 5)
+        self.times, self.absent = {}, False
+
+    def measure(self, _number, place):
+        times = bench_times.run(self.PROGRAM, [*self.arguments, self.sizes], place)
+        self.absent = ("absent", "coll", 0) in times
+        yield "", times
+        for key, values in times.items():
+            self.times.setdefault(key, []).extend(values)
+
+    def cost(self, operation, size, variant, base="local"):
+        """Times of a variant over those of another in the same round."""
+        pairs = zip(self.times[operation, variant, size], self.times[operation, base, size])
+        return Median([a / b for a, b in pairs])
+
+    def cases(self):
+        yield "barrier", 0
+        yield from ((operation, size) for operation in self.OPERATIONS[1:] for size in self.sizes)
+
+    def report(self):
+        rows = [("", "size", "local", "coll / local", "by hand / local", "coll / by hand", "published")]
+        for operation, size in self.cases():
+            local = span(statistics.median(self.times[operation, "local", size]))
+            coll = ("-", "-") if self.absent else (self.cost(operation, size, "coll").text(ratio),
+                                                   self.cost(operation, size, "coll", "agree").text(ratio))
+            published = f"about {self.PUBLISHED}" if (operation, size) == ("allreduce", 8) else ""
+            rows.append((operation, size_text(size) if size else "", local, coll[0],
+                         self.cost(operation, size, "agree").text(ratio), coll[1], published))
+        text = ("Time of an operation at its slowest rank; coll: the info key mpix_error_uniform is coll; by hand: the operation,\n"
+                "then MPIX_Comm_agree. Published: an agreement of about two small allreduces is added to each operation; the\n"
+                "difference decreases with the size.")
+        return text + ("\nuniform: this build does not have it" if self.absent else ""), rows
+
+    def goals(self):
+        if self.absent:
+            yield "uniform: this build does not have it"
+            return
+        small, large = self.cost("allreduce", 8, "coll"), self.cost("allreduce", MIB, "coll")
+        yield goal("uniform allreduce of 8 B over local", small, ratio, 2)
+        yield goal("uniform allreduce of 1 MiB over local", large, percent, 1.02)
+        costs = {case: self.cost(*case, "coll", "agree") for case in self.cases()}
+        (operation, size), worst = max(costs.items(), key=lambda item: item[1].middle)
+        name = f"{operation}, {size_text(size)}" if size else operation
+        yield goal(f"uniform over by hand, worst case ({name})", worst, ratio, 1)
+
+    def chart(self):
+        series = []
+        for variant, text, look in (("coll", "uniform", "dots"), ("agree", "by hand", "dashed"))[self.absent:]:
+            for colour, operation in enumerate(self.OPERATIONS[1:]):
+                points = [(size, self.cost(operation, size, variant)) for size in self.sizes]
+                series.append(line(f"{operation}, {text}", colour, look, points))
+        series.append(line("published: allreduce and agreement, as counted", 0, "published", [(8, self.PUBLISHED)]))
+        title = "Agreement by hand (this build has no uniform collectives)" if self.absent else "Uniform collectives"
+        return {"title": title + ": time over that of plain ones", "log": True, "x": "message (bytes)", "y": "time over local",
+                "series": series}
+
+
+PARTS = {part.NAME: part for part in (Scopes, Uniform, Shrinks, Reload)}
+
+
+def main(options):
+    place = bench_times.Place(options.ranks, options.hosts)
+    parts = [PARTS[name](options) for name in dict.fromkeys(options.part or PARTS)]
+    job.prepare()
+    job.install(True)
+    quiet = job.Quiet(options.patience)
+    print("\n".join(job.machine()))
+    print(f"{place}\n{options.runs} runs of all parts in turn, ringwatch with its default parameters; median, and in brackets "
+          "the\ninterval in which it lies with 95 % if the times are independent", flush=True)
+    for program, libraries in dict.fromkeys((part.PROGRAM, part.LIBRARIES) for part in parts):
+        bench_times.compile_program(program, *libraries)
+    rows = [("part", "run", "system", "what", "variant", "size", "round", "ns")]
+    for number in range(options.runs):
+        for part in parts:
+            job.note(f"  run {number + 1}/{options.runs}: {part.NAME}")
+            quiet.wait()
+            job.install(True)
+            for system, times in part.measure(number, place):
+                rows += [(part.NAME, number, system, *key, turn, ns)
+                         for key, values in times.items() for turn, ns in enumerate(values)]
+        job.say(f"  run {number + 1}/{options.runs} is done")
+    for part in parts:
+        text, table = part.report()
+        print(f"\n{part.__doc__}\n{text}\n")
+        print("\n".join(job.table(table)))
+    print("\n" + quiet.summary())
+    print("\nGoals (median):")
+    print("\n".join("  " + text for part in parts for text in part.goals()))
+    if options.csv_fd is not None:
+        with os.fdopen(options.csv_fd, "w", newline="") as out:
+            csv.writer(out).writerows(rows)
+    with os.fdopen(options.svg_fd, "w") as out:
+        common = {"subtitle": str(place), "warning": quiet.summary() if quiet.disturbed() else ""}
+        out.write(bench_times.draw([{**common, **part.chart()} for part in parts]))

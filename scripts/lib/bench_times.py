@@ -1,0 +1,127 @@
+"""Programs that measure themselves inside MPI: where their ranks run, their times, and what follows from those."""
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+
+import bench_job as job
+from bench_job import HOSTS, WORK
+
+FOLDER = "/src/scripts/lib/bench"
+LIMIT = 300  # seconds that one program may take
+MIB = 1 << 20
+
+
+class Place:
+    """Where the ranks are, and what they do while they wait."""
+
+    def __init__(self, ranks, hosts):
+        self.ranks, self.hosts = ranks, hosts
+        self.bound = hosts == 1 and ranks <= os.cpu_count()
+
+    def __str__(self):
+        where = "one virtual host, shared memory" if self.hosts == 1 else f"{self.hosts} virtual hosts in turn, TCP"
+        how = "each bound to a core of its own, which it does not yield while it polls" if self.bound else \
+            f"bound to none of {os.cpu_count()} cores, which they yield while they poll (mpi_yield_when_idle)"
+        return f"{self.ranks} ranks on {where}; {how}"
+
+    def words(self, count):
+        """Options of mpirun for so many ranks."""
+        slots = -(-count // self.hosts)
+        # A rank that is there only to be lost shares a core until then.
+        mapping = ("--map-by", "core:OVERSUBSCRIBE", "--bind-to", "core:overload-allowed") if self.bound else \
+            ("--map-by", "node:OVERSUBSCRIBE", "--bind-to", "none")
+        return ["-H", ",".join(f"{host}:{slots}" for host in HOSTS[:self.hosts]), "-n", str(count), *mapping,
+                "--mca", "mpi_yield_when_idle", str(int(not self.bound))]
+
+
+def compile_program(name, *libraries):
+    """Builds a program of the folder `bench`; ringwatch must be installed for its own library."""
+    words = ["mpicc", "-std=gnu11", "-O2", "-Wall", "-o", f"{WORK}/{name}", f"{FOLDER}/{name}.c", *libraries]
+    subprocess.run(words, check=True)
+
+
+def run(name, arguments, place, victims=0):
+    """What a program measured, {(what, variant, size): times in ns, by round}; `victims`: ranks that it loses first.
+
+    A list among the arguments is one word for the program."""
+    words = [",".join(map(str, word)) if isinstance(word, (list, tuple)) else str(word) for word in arguments]
+    command = [f"{WORK}/{name}", *words]
+    words = ["rw-on", HOSTS[0], "mpirun", "--prtemca", "plm_ssh_agent", "/usr/local/bin/rw-ssh", "--with-ft", "ulfm",
+             *place.words(place.ranks + victims), *command]
+    mpirun = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True)
+    try:
+        output = mpirun.communicate(timeout=LIMIT)[0]
+    except subprocess.TimeoutExpired:
+        sys.exit(f"bench: {' '.join(command)} did not end within {LIMIT} s")
+    finally:
+        job.clean_up(mpirun)
+    times = {}
+    for line in output.splitlines():
+        fields = line.split(",")
+        if len(fields) == 4 and fields[2].isdigit():
+            times.setdefault((fields[0], fields[1], int(fields[2])), []).append(float(fields[3]))
+    if mpirun.returncode or not times:
+        sys.exit(f"bench: {' '.join(command)} ended with status {mpirun.returncode}:\n{output}")
+    return times
+
+
+def size_text(size):
+    for unit, power in (("MiB", 20), ("KiB", 10)):
+        if size >= 1 << power:
+            return f"{size >> power} {unit}"
+    return f"{size} B"
+
+
+class Median:
+    """The median of some values and the interval in which it lies with 95 % (order statistics; of few: all of them)."""
+
+    FEWEST = 6  # values of which such an interval exists
+
+    def __init__(self, values):
+        values, last = sorted(values), len(values) - 1
+        self.few = len(values) < self.FEWEST
+        reach = 0.98 * math.sqrt(len(values))
+        self.middle = statistics.median(values)
+        self.low = values[max(0, math.floor(last / 2 - reach))]
+        self.high = values[min(last, math.ceil(last / 2 + reach))]
+
+    def text(self, show):
+        return f"{show(self.middle)} [{show(self.low)}, {show(self.high)}]"
+
+
+def ratio(value):
+    return f"{value:.2f}"
+
+
+def percent(value):
+    """How much more than as much a ratio is."""
+    return f"{(value - 1) * 100:+.1f} %"
+
+
+def goal(text, figure, show, bound, most=True):
+    """Whether a median is at most (or at least) a bound, and whether it might as well lie beyond."""
+    met = "met" if (figure.middle <= bound if most else figure.middle >= bound) else "NOT MET"
+    doubt = ""
+    if figure.few:
+        doubt = ", of too few values to be certain"
+    elif figure.low <= bound <= figure.high:
+        doubt = ", but uncertain"
+    return f"{text}: {figure.text(show)}, goal {'at most' if most else 'at least'} {show(bound)}: {met}{doubt}"
+
+
+def line(label, colour, look, points):
+    """A line of a chart: its points are (x, y) or (x, Median)."""
+    drawn = [(x, y.middle if isinstance(y, Median) else y) for x, y in points]
+    band = [(y.low, y.high) for _, y in points if isinstance(y, Median)]
+    return {"label": label, "colour": colour, "look": look, "points": drawn, "band": band}
+
+
+def draw(charts):
+    """One SVG with all charts."""
+    words = [f"{os.environ['CARGO_TARGET_DIR']}/release/charts"]
+    return subprocess.run(words, input=json.dumps(charts), capture_output=True, text=True, check=True).stdout
