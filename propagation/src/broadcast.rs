@@ -4,13 +4,18 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Action, Message, NodeId, Notice, Time};
 
 /// The name of a broadcast: the key for telling the first copy from the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct BroadcastId {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BroadcastId {
+    /// See [`Notice::source`].
     pub source: NodeId,
+    /// See [`Notice::incarnation`].
     pub incarnation: u32,
+    /// See [`Notice::seq`].
     pub seq: u64,
 }
 

@@ -48,6 +48,7 @@
 //! |---|---|
 //! | [`Config`] | who I am and the times of the protocol |
 //! | [`Message`], [`Subject`] | what members say to each other |
+//! | [`bundle`] | which messages travel together |
 //! | [`Action`], [`Fact`] | what a member asks of its caller |
 //! | [`Member`] | the machine |
 //! | [`graph`] | who passes a broadcast on to whom |
@@ -59,6 +60,7 @@
 
 mod action;
 mod broadcast;
+pub mod bundle;
 mod config;
 mod dead;
 pub mod graph;
@@ -69,6 +71,7 @@ pub mod topology;
 pub mod wire;
 
 pub use action::{Action, Fact, StopReason};
+pub use broadcast::BroadcastId;
 pub use config::{Config, ConfigError, Strategy};
 pub use dead::Death;
 pub use member::Member;

@@ -127,6 +127,9 @@ impl Member {
     /// Messages of unknown nodes are ignored; a dead node is told that it is dead, and nothing it says is
     /// believed: what it announced before it died comes from the living who heard it, too.
     pub fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Vec<Action>) {
+        if let Message::Bundle(parts) = message {
+            return parts.into_iter().for_each(|part| self.handle(now, from, part.into(), out));
+        }
         let universe = match &message {
             // It may be the one by which this member learns of its sender.
             Message::Notice(notice) => notice.universe.max(self.config.universe),
@@ -170,6 +173,8 @@ impl Member {
             Message::Hello { .. } | Message::Roster { .. } | Message::Records { .. } | Message::RecordsHeard { .. } => {
             }
             Message::AllStopped { .. } | Message::JobSuspended | Message::Transport { .. } => {}
+            // Taken apart above.
+            Message::Bundle(_) => {}
         }
         if ends_hold && !self.is_stopped() {
             out.push(Action::Release);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::NodeId;
+use crate::bundle::Part;
 
 /// One message from one node to another.
 ///
@@ -129,6 +130,8 @@ pub enum Message {
         /// In the transport's own format.
         word: Vec<u8>,
     },
+    /// Several messages that left at the same time; see [`bundle`](crate::bundle).
+    Bundle(Vec<Part>),
 }
 
 /// A broadcast: one subject on its way to every survivor.

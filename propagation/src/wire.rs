@@ -26,7 +26,10 @@
 //! The variant of an enum is its position; fields follow in the order of their declaration. [`Message`]:
 //! 0 `Heartbeat`, 1 `NewObserver`, 2 `Suspect`, 3 `Notice`, 4 `Ack`, 5 `Probe`, 6 `ProbeReply`, 7 `Verdict`, 8 `Ready`,
 //! 9 `ReadyAck`, 10 `Hello`, 11 `Roster`, 12 `Spared`, 13 `Complete`, 14 `Done`, 15 `Leave`,
-//! 16 `Records`, 17 `RecordsHeard`, 18 `AllStopped`, 19 `JobSuspended`, 20 `Transport`.
+//! 16 `Records`, 17 `RecordsHeard`, 18 `AllStopped`, 19 `JobSuspended`, 20 `Transport`, 21 `Bundle`.
+//!
+//! A `Bundle` is a list of [`Part`](crate::bundle::Part)s: 0 `Notice`, 1 `Ack`, 2 `Complete`, 3 `Done`, each followed by the
+//! fields of the message of that name. There is no bundle among them.
 //!
 //! A [`Notice`](crate::Notice), which follows the byte 3:
 //!
@@ -80,7 +83,7 @@ const MAGIC: [u8; 2] = *b"RW";
 const VERSION: u8 = 2;
 const FLAGS: u8 = 0;
 const HEADER_LEN: usize = BODY_AT;
-const MAC_LEN: usize = 16;
+pub(crate) const MAC_LEN: usize = 16;
 
 /// Makes envelopes for the messages of one sender.
 pub struct Sealer {

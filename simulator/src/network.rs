@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use propagation::NodeId;
+use propagation::bundle::Room;
+use propagation::{Message, NodeId};
 
 use crate::queue::What;
 use crate::random::{Purpose, Stream};
@@ -78,10 +79,11 @@ impl Network {
 /// One port per node, which sends at most one message at a time and receives at most one (Bhat et al. 2003).
 ///
 /// A message keeps the sender's and the receiver's port for the time it takes. If the receiver's is taken the sender
-/// waits for it, and so does everything behind in its queue.
+/// waits for it, and so does everything behind in its queue. What waits for the same node and may share a datagram goes
+/// with the first, as one message.
 #[derive(Debug)]
 pub struct Ports {
-    waiting: Vec<VecDeque<Transfer>>,
+    waiting: Vec<VecDeque<(Transfer, Message)>>,
     sending_until: Vec<u64>,
     receiving_until: Vec<u64>,
 }
@@ -93,26 +95,33 @@ impl Ports {
     }
 
     /// Queues a message; true if its sender's port was idle, so that [`next`](Self::next) is due now.
-    pub fn enqueue(&mut self, now: u64, transfer: Transfer) -> bool {
+    pub fn enqueue(&mut self, now: u64, transfer: Transfer, message: Message) -> bool {
         let waiting = &mut self.waiting[transfer.from as usize];
         // Broadcasts are inserted between heartbeats, not the other way round (section 3.1.2 of the paper).
         if matches!(transfer.what, What::Heartbeat { .. }) {
-            waiting.push_front(transfer)
+            waiting.push_front((transfer, message))
         } else {
-            waiting.push_back(transfer)
+            waiting.push_back((transfer, message))
         }
         waiting.len() == 1 && self.sending_until[transfer.from as usize] <= now
     }
 
-    /// Begins the next message of `node`, whose port is free: the message and when it has arrived, which is also when
-    /// the port is free again.
-    pub fn next(&mut self, now: u64, node: NodeId) -> Option<(Transfer, u64)> {
-        let transfer = self.waiting[node as usize].pop_front()?;
+    /// Begins the next message of `node`, whose port is free: what goes with it, itself first, and when it has arrived,
+    /// which is also when the port is free again.
+    pub fn next(&mut self, now: u64, node: NodeId) -> Option<(Vec<Transfer>, u64)> {
+        let waiting = &mut self.waiting[node as usize];
+        let (transfer, message) = waiting.pop_front()?;
+        let (mut room, mut together) = (Room::beside(&message), vec![transfer]);
+        waiting.retain(|(other, message)| {
+            let goes_along = other.to == transfer.to && room.takes(message);
+            together.extend(goes_along.then_some(*other));
+            !goes_along
+        });
         let receiver = &mut self.receiving_until[transfer.to as usize];
         let arrival = now.max(*receiver) + transfer.delay;
         *receiver = arrival;
         self.sending_until[node as usize] = arrival;
-        Some((transfer, arrival))
+        Some((together, arrival))
     }
 
     /// Empties the queue of a node that has died.

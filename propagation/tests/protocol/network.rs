@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::RangeInclusive;
 
+use propagation::bundle::pack;
 use propagation::wire::{Opener, Sealer};
 use propagation::{Action, Config, Fact, Member, Message, NodeId, StopReason, Subject, Time};
 
@@ -22,7 +23,7 @@ pub struct Network {
     pub loss: u64,
     /// Of 1000 datagrams so many come twice.
     pub duplication: u64,
-    /// Datagrams sent so far, by kind of message.
+    /// Messages sent so far, by kind. Those that leave together are as many.
     pub sent: BTreeMap<&'static str, usize>,
     /// Nodes on different sides do not reach each other.
     side: Vec<u8>,
@@ -280,9 +281,13 @@ impl Network {
     }
 
     fn carry_out(&mut self, me: NodeId, out: Vec<Action>) {
+        let mut messages = vec![];
         for action in out {
             match action {
-                Action::Send { to, message } => self.send(me, to, &message),
+                Action::Send { to, message } => {
+                    *self.sent.entry(kind(&message)).or_default() += 1;
+                    messages.push((to, message));
+                }
                 Action::Deliver(fact) => self.nodes[me as usize].facts.push(fact),
                 Action::Stop(reason) => {
                     let stop = self.nodes[me as usize].stop.replace((self.now, reason));
@@ -300,11 +305,13 @@ impl Network {
                 Action::NodeReady(_) => {}
             }
         }
+        for (to, message) in pack(messages) {
+            self.send(me, to, &message);
+        }
     }
 
     fn send(&mut self, from: NodeId, to: NodeId, message: &Message) {
         assert_ne!(from, to);
-        *self.sent.entry(kind(message)).or_default() += 1;
         let mut bytes = vec![];
         self.nodes[from as usize].sealer.seal(to, message, &mut bytes);
         let copies = if self.chance(self.duplication) { 2 } else { 1 };

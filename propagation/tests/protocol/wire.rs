@@ -5,6 +5,7 @@ use std::ops::Range;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
+use propagation::bundle::pack;
 use propagation::wire::{MAX_LEN, Opener, Rejected, Sealer};
 use propagation::{EndReason, Message, NodeReason, Notice, RankReason, Route, Subject};
 
@@ -37,6 +38,15 @@ fn example() -> Message {
     let (suspector, dead, left, route) = (Some(3), vec![1, 2, 700], vec![2], Route::Tree);
     let universe = 1000;
     copy(Notice { source: 4, incarnation: 1, seq: 77, subject, suspector, dead, left, universe, route })
+}
+
+/// An authentic envelope with this body.
+fn reseal(body: &[u8]) -> Vec<u8> {
+    let mut envelope = seal(&Message::Probe)[..28].to_vec();
+    envelope.extend(body);
+    let mac = mac(&envelope);
+    envelope.extend(mac);
+    envelope
 }
 
 /// The envelope of `example` with one byte changed and the MAC made anew.
@@ -78,27 +88,41 @@ fn the_body_of_a_notice_is_the_documented_one() {
     assert_eq!(envelope[28..envelope.len() - 16], body.concat());
 }
 
+#[test]
+fn the_body_of_a_bundle_is_the_documented_one_and_holds_no_other() {
+    let ack = Message::Ack { source: 4, incarnation: 1, seq: 77 };
+    let packed = pack(vec![(TO, ack), (TO, example()), (TO, Message::Done { source: 4, incarnation: 1, seq: 5 })]);
+    let envelope = seal(&packed[0].1);
+    let notice = &seal(&example())[28..];
+    let notice = &notice[1..notice.len() - 16];
+    let body = [&[21, 3][..], &[1, 4, 1, 77], &[0], notice, &[3, 4, 1, 5]].concat();
+    assert_eq!((packed.len(), &envelope[28..envelope.len() - 16]), (1, &body[..]));
+    assert_eq!(open(&reseal(&body)), Ok((5, packed[0].1.clone())));
+    // As deep as a datagram allows.
+    for depth in [1, 2, 29_000] {
+        assert_eq!(open(&reseal(&[21, 1].repeat(depth))), Err(Rejected::Malformed));
+    }
+    assert_eq!(open(&reseal(&[&[21, 1][..], &body].concat())), Err(Rejected::Malformed));
+    // Far more parts than there are bytes.
+    assert_eq!(open(&reseal(&[21, 0xff, 0xff, 0xff, 0xff, 0x0f])), Err(Rejected::Malformed));
+}
+
 /// Without the MAC: what a body damaged on its way through a buggy peer that has the key does.
 #[test]
 fn every_truncation_and_every_flipped_bit_of_an_authentic_body_is_refused_or_another_message() {
-    let envelope = seal(&example());
-    let body = &envelope[28..envelope.len() - 16];
-    let open_with = |body: &[u8]| {
-        let mut envelope = envelope[..28].to_vec();
-        envelope.extend(body);
-        let mac = mac(&envelope);
-        envelope.extend(mac);
-        open(&envelope)
-    };
-    for len in 0..body.len() {
-        assert_eq!(open_with(&body[..len]), Err(Rejected::Malformed), "{len}");
-    }
-    for bit in 0..body.len() * 8 {
-        let mut body = body.to_vec();
-        body[bit / 8] ^= 1 << (bit % 8);
-        assert!(
-            open_with(&body).map_or_else(|error| error == Rejected::Malformed, |(_, message)| message != example())
-        );
+    let bundle = pack(vec![(TO, example()), (TO, example())]).remove(0).1;
+    for sent in [example(), bundle] {
+        let envelope = seal(&sent);
+        let body = &envelope[28..envelope.len() - 16];
+        for len in 0..body.len() {
+            assert_eq!(open(&reseal(&body[..len])), Err(Rejected::Malformed), "{len}");
+        }
+        for bit in 0..body.len() * 8 {
+            let mut body = body.to_vec();
+            body[bit / 8] ^= 1 << (bit % 8);
+            let opened = open(&reseal(&body));
+            assert!(opened.map_or_else(|error| error == Rejected::Malformed, |(_, message)| message != sent));
+        }
     }
 }
 
@@ -236,8 +260,17 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
             copy(Notice { source, incarnation, seq, subject, suspector, dead, left, universe, route })
         },
     );
+    let notice = notice.boxed();
+    let part = prop_oneof![
+        notice.clone(),
+        id.clone().prop_map(|(source, incarnation, seq)| Message::Ack { source, incarnation, seq }),
+        id.clone().prop_map(|(source, incarnation, seq)| Message::Complete { source, incarnation, seq }),
+        id.clone().prop_map(|(source, incarnation, seq)| Message::Done { source, incarnation, seq }),
+    ];
+    let bundle = vec(part.prop_map(|part| (0, part)), 2..5).prop_map(|parts| pack(parts).remove(0).1);
     prop_oneof![
         any::<u64>().prop_map(|count| Message::Heartbeat { count }),
+        bundle,
         Just(Message::NewObserver),
         nodes.clone().prop_map(|node| Message::Suspect { node }),
         nodes.prop_map(|node| Message::Spared { node }),
@@ -281,10 +314,6 @@ fn any_bytes_are_taken_without_a_panic() {
 #[test]
 fn any_body_is_taken_without_a_panic() {
     check(1000, vec(any::<u8>(), 0..64), |body| {
-        let mut envelope = seal(&Message::Probe);
-        envelope.truncate(28);
-        envelope.extend(&body);
-        envelope.extend(mac(&envelope));
-        assert!(matches!(open(&envelope), Ok(_) | Err(Rejected::Malformed)));
+        assert!(matches!(open(&reseal(&body)), Ok(_) | Err(Rejected::Malformed)));
     });
 }

@@ -102,22 +102,31 @@ impl<L: Log> Run<'_, L> {
     pub(super) fn transmit(&mut self, transfer: Transfer) {
         for again in 0..self.network.arrivals() {
             let delay = if again == 0 { transfer.delay } else { self.network.delay() };
-            let transfer = Transfer { delay, ..transfer };
             match self.network.ports() {
                 None => self.queue.push(Event { at: self.now + delay, node: transfer.to, what: transfer.what }),
-                Some(ports) => {
-                    if ports.enqueue(self.now, transfer) {
-                        self.on_port_free(transfer.from);
-                    }
-                }
+                Some(_) => self.send_by_port(Transfer { delay, ..transfer }),
             }
+        }
+    }
+
+    fn send_by_port(&mut self, transfer: Transfer) {
+        let message = match transfer.what {
+            What::Copy { broadcast, .. } => Message::Notice(Arc::clone(&self.spreads[broadcast as usize].notice)),
+            What::Message { number, .. } => self.messages[number as usize].clone(),
+            What::Heartbeat { count, .. } => Message::Heartbeat { count: u64::from(count) },
+            other => unreachable!("{other:?} is not sent"),
+        };
+        if self.network.ports().is_some_and(|ports| ports.enqueue(self.now, transfer, message)) {
+            self.on_port_free(transfer.from);
         }
     }
 
     pub(super) fn on_port_free(&mut self, node: NodeId) {
         let now = self.now;
-        if let Some((transfer, arrival)) = self.network.ports().and_then(|ports| ports.next(now, node)) {
-            self.queue.push(Event { at: arrival, node: transfer.to, what: transfer.what });
+        if let Some((together, arrival)) = self.network.ports().and_then(|ports| ports.next(now, node)) {
+            for transfer in together {
+                self.queue.push(Event { at: arrival, node: transfer.to, what: transfer.what });
+            }
             self.queue.push(Event { at: arrival, node, what: What::PortFree });
         }
     }

@@ -46,6 +46,20 @@ fn one_port_makes_a_broadcast_slower() {
 }
 
 #[test]
+fn deaths_at_once_do_not_queue_behind_each_other_at_the_ports() {
+    let spread = |deaths: u32, seed| {
+        let list = (0..deaths).map(|number| (16 + 32 * number, Duration::ZERO)).collect();
+        let failures = Failures::Schedule(list);
+        let outcome = play(&Scenario { one_port: true, failures, seed, ..Scenario::new(256, 3 * MS, 150 * MS) });
+        let declared = outcome.deaths.iter().map(|death| death.declared.unwrap().0).max().unwrap();
+        outcome.deaths.iter().map(|death| death.known_by_all.unwrap()).max().unwrap() - declared
+    };
+    let sum = |deaths| (0..10).map(|seed| spread(deaths, seed)).sum::<Duration>();
+    // If no copy took another along, it would be nine times as long.
+    assert!(sum(8) < 3 * sum(1), "{:?}, {:?}", sum(8), sum(1));
+}
+
+#[test]
 fn the_arbiter_declares_all_deaths() {
     let mut scenario = Scenario { arbiter: true, ..quick(30, 1, 2) };
     scenario.failures = Failures::Schedule(vec![(7, Duration::ZERO), (8, 3 * MS), (20, 10 * MS)]);
