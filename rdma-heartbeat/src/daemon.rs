@@ -274,7 +274,9 @@ impl Daemon {
             for token in &ready {
                 self.take(*token, now);
             }
+            self.flush();
             self.elapse(now);
+            self.flush();
             if self.is_done(now) {
                 info!("ended");
                 return Ok(());
@@ -303,6 +305,13 @@ impl Daemon {
         self.chronicle.note(now, Event::Watching { emitter, observer });
         self.link = Link::Ring(Box::new(member));
         self.perform(now);
+    }
+
+    /// Sends the copies and answers that came up since the last time, those for the same node together.
+    fn flush(&mut self) {
+        if let Some(network) = &mut self.network {
+            network.flush();
+        }
     }
 
     /// Does what time asks for.

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use propagation::wire::{MAX_LEN, Opener, Rejected, Sealer};
-use propagation::{Message, NodeId, Time};
+use propagation::{Message, NodeId, Time, bundle};
 use tracing::warn;
 
 use crate::clock;
@@ -49,6 +49,8 @@ pub struct Network {
     universe: u32,
     incoming: Box<[u8]>,
     outgoing: Vec<u8>,
+    /// What leaves with the next flush.
+    posted: Vec<(NodeId, Message)>,
     counters: Counters,
     job: u64,
     key: [u8; 32],
@@ -74,6 +76,7 @@ impl Network {
             // One byte more than any datagram of ours, so that one that is too long does not look like one that is not.
             incoming: vec![0; MAX_LEN + 1].into_boxed_slice(),
             outgoing: Vec::with_capacity(2048),
+            posted: Vec::new(),
             counters: Counters::default(),
             job: launch.job,
             key: launch.key,
@@ -94,6 +97,23 @@ impl Network {
     pub fn send(&mut self, to: NodeId, message: &Message) {
         self.seal(to, message);
         self.transport.send(to, &self.outgoing);
+    }
+
+    /// Sends a message to a node with the next [`flush`](Self::flush), in one datagram with others for it; at once if it
+    /// can share none.
+    pub fn post(&mut self, to: NodeId, message: Message) {
+        if bundle::is_part(&message) {
+            self.posted.push((to, message));
+        } else {
+            self.send(to, &message);
+        }
+    }
+
+    /// Sends what was [posted](Self::post).
+    pub fn flush(&mut self) {
+        for (to, message) in bundle::pack(std::mem::take(&mut self.posted)) {
+            self.send(to, &message);
+        }
     }
 
     /// Sends a message to a node that is not on the roster yet.

@@ -4,14 +4,16 @@ mod cluster;
 
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, PERIOD, TIMEOUT, launch, sleeper, was_killed};
+use cluster::{Cluster, LIMIT, Node, PERIOD, TIMEOUT, eventually, launch, send_signal, sleeper, sockets, was_killed};
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use propagation::RankReason;
+use propagation::{Message, RankReason};
 use rdma_heartbeat::launch::{LaunchData, ToDaemon};
-use rdma_heartbeat::segment::Phase;
+use rdma_heartbeat::network::Network;
+use rdma_heartbeat::segment::{FLAG_ALL_READY, Phase};
+use rdma_heartbeat::transport::Udp;
 
 const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -59,6 +61,36 @@ fn several_deaths_at_once_are_all_known() {
     for rank in [1, 2, 4] {
         cluster.expect_ranks_dead(&[0, 1, 2], &[rank]);
     }
+}
+
+/// Node 1 is the test.
+#[test]
+fn deaths_found_in_one_turn_leave_in_one_datagram() {
+    let mut launch = launch(&[1, 40]);
+    launch.ranks_register = false;
+    launch.parameters.timeout = LIMIT;
+    let mut sockets = sockets(&launch);
+    let roster: Vec<_> = sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
+    let mut other = Network::new(Box::new(Udp::new(sockets.remove(1).into()).unwrap()), &launch, 1, 0);
+    other.set_roster(&roster);
+    let mut node = Node::start(&launch, 0, sockets.remove(0), Some(roster), Phase::Running);
+    eventually("all ranks are ready", || {
+        other.send(0, &Message::Ready);
+        (node.segment.flags() & FLAG_ALL_READY != 0).then_some(())
+    });
+    let daemon = Pid::from_raw(node.daemon.id().try_into().unwrap());
+    send_signal(&node.daemon, Signal::SIGSTOP);
+    assert!(matches!(waitpid(daemon, Some(WaitPidFlag::WUNTRACED)), Ok(WaitStatus::Stopped(..))));
+    for rank in 1..=40 {
+        node.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
+    }
+    send_signal(&node.daemon, Signal::SIGCONT);
+    let copies = eventually("a copy arrives", || match other.receive()? {
+        Some((0, _, Message::Notice(_))) => Some(1),
+        Some((0, _, Message::Bundle(parts))) => Some(parts.len()),
+        _ => None,
+    });
+    assert_eq!(copies, 40);
 }
 
 #[test]

@@ -26,7 +26,7 @@ impl Daemon {
                     Action::Send { to, message } => {
                         self.chronicle.note_question(now, to, &message);
                         if let Some(network) = &mut self.network {
-                            network.send(to, &message);
+                            network.post(to, message);
                         }
                     }
                     Action::Deliver(fact) => self.deliver(&fact, now),

@@ -176,7 +176,9 @@ impl Service {
                     _ => self.take_datagrams(now),
                 }
             }
+            self.network.flush();
             self.elapse(now);
+            self.network.flush();
             if self.is_done(now) {
                 info!(host = self.assignment.host.as_str(), "ended");
                 return Ok(());
@@ -247,7 +249,7 @@ impl Service {
             for action in std::mem::take(&mut self.actions) {
                 match action {
                     Action::Send { to, message: Message::Heartbeat { .. } } if self.flags.raise(to) => {}
-                    Action::Send { to, message } => self.network.send(to, &message),
+                    Action::Send { to, message } => self.network.post(to, message),
                     action => {
                         if let Action::Stop(reason) = action {
                             self.stop(reason, now);
