@@ -1,7 +1,7 @@
 /* Components of ringwatch in every rank: `hook` (start and end of MPI) and `coll` (a place between the discovery of the
- * collective components and the first communicator, and news of every communicator; never selected).  Declared without
- * Open MPI's headers: the packaged ones do not compile, and these two structs are the same in every release from 5.0 to
- * 6.0. */
+ * collective components and the first communicator, and news of every communicator; selected without a function).
+ * Declared without Open MPI's headers: the packaged ones do not compile, and these two structs are the same in every
+ * release from 5.0 to 6.0. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -88,11 +88,14 @@ static int init_query(bool progress_threads, bool mpi_threads)
     return rw_rank_collectives_found();
 }
 
+/* The last to be chosen: it sees the functions of all others, and has none. */
+enum { HIGHEST_PRIORITY = 100 };
+
 static void *comm_query(void *communicator, int *priority)
 {
-    rw_rank_communicator(communicator);
-    *priority = -1;
-    return NULL;
+    void *module = rw_rank_communicator(communicator);
+    *priority = NULL == module ? -1 : HIGHEST_PRIORITY;
+    return module;
 }
 
 static const struct coll coll_component = {

@@ -55,7 +55,7 @@ int rw_rank_open(void);
 int rw_rank_close(void);
 int rw_rank_register(void);
 int rw_rank_collectives_found(void);
-void rw_rank_communicator(void *communicator);
+void *rw_rank_communicator(void *communicator);
 void rw_rank_init_done(void);
 void rw_rank_finalize_begins(void);
 

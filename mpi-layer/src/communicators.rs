@@ -1,8 +1,9 @@
-//! The error scope of every communicator of this rank: where it comes from, and what a death does to it.
+//! The error scope and the error uniformity of every communicator of this rank: where they come from, and what a death
+//! does to it.
 //!
 //! Open MPI asks every collective component about every new communicator, and lets anybody subscribe to info keys; a
 //! subscriber's answer is what `MPI_Comm_get_info` returns. So the keys work for every caller, in C, Fortran and Python,
-//! without a place in front of any MPI function. `MPI_Comm_dup` hands the scope on in an attribute.
+//! without a place in front of any MPI function. `MPI_Comm_dup` hands both on in attributes.
 //!
 //! A death reaches a communicator of scope group or global as `MPIX_Comm_revoke` does, which interrupts operations that
 //! are blocked on living peers. Scope global counts deaths from the moment it was set; scope group also earlier ones.
@@ -17,16 +18,51 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use rdma_heartbeat::logging::say;
 
 use crate::handles::{Communicator, Handles, MemberDied};
-use crate::openmpi;
-use crate::scope::{SPELLINGS, Scope};
+use crate::internals::Internals;
+use crate::scope::{self, Scope};
+use crate::uniformity::{self, Uniformity};
+use crate::{module, openmpi, uniform};
 
 /// Index of the key that every communicator shows.
 const SHOWN: usize = 0;
 /// What a subscription reports where the key is absent; no program can set it, for MPI refuses an empty value.
 const ABSENT: &CStr = c"";
 
-/// The parameter `coll_ringwatch_error_scope`.
-static DEFAULT: AtomicI32 = AtomicI32::new(0);
+/// What a communicator can be told with info keys: one of three values.
+struct Property {
+    /// Name of its parameter.
+    parameter: &'static CStr,
+    help: &'static CStr,
+    spellings: &'static [&'static CStr],
+    words: [&'static CStr; 3],
+    parse: fn(&CStr) -> Option<c_int>,
+    /// Text of the error for any other value.
+    refusal: &'static CStr,
+}
+
+const SCOPE: usize = 0;
+const UNIFORMITY: usize = 1;
+const PROPERTIES: [Property; 2] = [
+    Property {
+        parameter: c"error_scope",
+        help: c"Error scope of communicators whose info does not say otherwise: whose death interrupts their operations",
+        spellings: &scope::SPELLINGS,
+        words: [Scope::ALL[0].word(), Scope::ALL[1].word(), Scope::ALL[2].word()],
+        parse: |word| Scope::parse(word).map(Scope::value),
+        refusal: c"MPI_ERR_INFO_VALUE: an error scope is local, group or global; the communicator stays as it was",
+    },
+    Property {
+        parameter: c"error_uniform",
+        help: c"Error uniformity of communicators whose info does not say otherwise: which collective operations succeed at all of their members or at none",
+        spellings: &uniformity::SPELLINGS,
+        words: [Uniformity::ALL[0].word(), Uniformity::ALL[1].word(), Uniformity::ALL[2].word()],
+        parse: |word| Uniformity::parse(word).map(Uniformity::value),
+        refusal: c"MPI_ERR_INFO_VALUE: error uniformity is local, create or coll, and local among two groups; the communicator stays as it was",
+    },
+];
+
+/// The parameters of the properties.
+static DEFAULTS: [AtomicI32; 2] = [const { AtomicI32::new(0) }; 2];
 static COMMUNICATORS: OnceLock<Option<Communicators>> = OnceLock::new();
 /// After `MPI_Init`: freed communicators can be told from others.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
@@ -39,55 +75,91 @@ thread_local! {
 struct Communicators {
     mpi: Handles,
     next: Option<MemberDied>,
-    /// The attribute with which `MPI_Comm_dup` hands a scope on.
-    attribute: OnceLock<Option<c_int>>,
-    bad_value: OnceLock<c_int>,
+    /// The attributes with which `MPI_Comm_dup` hands properties on.
+    attributes: [OnceLock<Option<c_int>>; 2],
+    bad_values: [OnceLock<c_int>; 2],
     known: Mutex<BTreeMap<Communicator, Known>>,
 }
 
 /// What is known about a communicator; the entry of one that was freed stays until its address is used again.
 #[derive(Clone, Copy)]
 struct Known {
-    scope: Scope,
-    /// Which of the spellings its info has, as a mask.
-    spelled: u8,
+    settings: [Setting; 2],
+    /// It has its collectives.
+    complete: bool,
     /// A member is dead.
     damaged: bool,
     /// See [`Handles::index`]; `None` for those of `MPI_Init`, which nobody can free.
     index: Option<c_int>,
 }
 
-/// Registers the parameter of the component.
-pub fn register_parameter(component: *const c_void) {
-    let values = Scope::ALL.map(|scope| (scope.value(), scope.word()));
-    openmpi::register_choice(
-        component,
-        c"error_scope",
-        c"Error scope of communicators whose info does not say otherwise: whose death interrupts their operations",
-        &values,
-        &DEFAULT,
-    );
+/// What holds for a property of a communicator.
+#[derive(Clone, Copy)]
+struct Setting {
+    value: c_int,
+    /// Which of the spellings its info has, as a mask.
+    spelled: u8,
+}
+
+impl Known {
+    fn scope(&self) -> Scope {
+        Scope::of(self.settings[SCOPE].value)
+    }
+
+    fn uniformity(&self) -> Uniformity {
+        Uniformity::of(self.settings[UNIFORMITY].value)
+    }
+}
+
+/// Registers the parameters of the component.
+pub fn register_parameters(component: *const c_void) {
+    for (property, default) in PROPERTIES.iter().zip(&DEFAULTS) {
+        let values = [0, 1, 2].map(|value| (value as c_int, property.words[value]));
+        openmpi::register_choice(component, property.parameter, property.help, &values, default);
+    }
 }
 
 /// `comm_query` of the coll component: a communicator is being made; its members, attributes and info are in place.
-pub fn created(handle: *mut c_void) {
+/// Returns the module that hears of its further life, or null.
+pub fn created(handle: *mut c_void) -> *mut c_void {
     let find = || {
         let mpi = Handles::find();
         if mpi.is_none() {
             say("ringwatch: this Open MPI lacks a function for error scopes; every communicator has the scope local");
         }
         let next = mpi.as_ref()?.watch_members(member_died);
-        let (attribute, bad_value, known) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        Some(Communicators { mpi: mpi?, next, attribute, bad_value, known })
+        let (attributes, bad_values) = Default::default();
+        Some(Communicators { mpi: mpi?, next, attributes, bad_values, known: Mutex::default() })
     };
-    if let Some(all) = COMMUNICATORS.get_or_init(find) {
-        all.add(Communicator::from_handle(handle));
+    let Some(all) = COMMUNICATORS.get_or_init(find) else { return std::ptr::null_mut() };
+    all.add(Communicator::from_handle(handle));
+    Internals::get().map_or(std::ptr::null_mut(), |mpi| module::of(mpi, handle))
+}
+
+/// A communicator has its collectives.
+pub fn completed(handle: *mut c_void) {
+    let Some(all) = COMMUNICATORS.get().and_then(Option::as_ref) else { return };
+    if let Some(known) = all.known().get_mut(&Communicator::from_handle(handle)) {
+        known.complete = true;
     }
+    all.make_uniform(Communicator::from_handle(handle));
+}
+
+/// A communicator is being freed.
+pub fn freed(handle: *mut c_void) {
+    let Some(all) = COMMUNICATORS.get().and_then(Option::as_ref) else { return };
+    uniform::forget(handle);
+    all.known().remove(&Communicator::from_handle(handle));
 }
 
 /// End of `MPI_Init`.
 pub fn initialised() {
     INITIALISED.store(true, Ordering::Relaxed);
+    let Some(all) = present() else { return };
+    let made: Vec<_> = all.known().keys().copied().collect();
+    for comm in made {
+        all.make_uniform(comm);
+    }
 }
 
 /// `MPI_Finalize` takes the library apart: nothing is interrupted any more.
@@ -115,6 +187,7 @@ unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool)
     let comm = Communicator::from_handle(handle);
     let _ = catch_unwind(|| {
         if let Some(all) = present() {
+            uniform::member_died(handle, rank, remote, all.next);
             if let Some(known) = all.known().get_mut(&comm) {
                 known.damaged = true;
             }
@@ -136,63 +209,84 @@ impl Communicators {
     }
 
     fn add(&self, comm: Communicator) {
-        let inherited = self.attribute.get().copied().flatten().and_then(|key| self.mpi.attribute(comm, key));
-        let scope = Scope::of(inherited.unwrap_or_else(|| DEFAULT.load(Ordering::Relaxed)));
+        let settings = [SCOPE, UNIFORMITY].map(|which| {
+            let inherited =
+                self.attributes[which].get().copied().flatten().and_then(|key| self.mpi.attribute(comm, key));
+            let value = inherited.unwrap_or_else(|| DEFAULTS[which].load(Ordering::Relaxed));
+            Setting { value: if is_possible(which, value, comm) { value } else { 0 }, spelled: 1 << SHOWN }
+        });
         let index = INITIALISED.load(Ordering::Relaxed).then(|| self.mpi.index(comm));
-        self.known().insert(comm, Known { scope, spelled: 1 << SHOWN, damaged: false, index });
-        for key in SPELLINGS {
+        self.known().insert(comm, Known { settings, complete: false, damaged: false, index });
+        for key in PROPERTIES.iter().flat_map(|property| property.spellings) {
             self.mpi.subscribe(comm, key, ABSENT, key_changed);
         }
     }
 
     /// A key of the communicator's info has this value now; returns what it shall show.
     fn changed(&self, comm: Communicator, key: &CStr, value: &CStr) -> Option<&'static CStr> {
-        let spelling = SPELLINGS.iter().position(|known| *known == key)?;
-        let known = *self.known().get(&comm)?;
-        let shown = (known.spelled & 1 << spelling != 0).then(|| known.scope.word());
+        let spelled = |property: &Property| property.spellings.iter().position(|known| *known == key);
+        let which = PROPERTIES.iter().position(|property| spelled(property).is_some())?;
+        let property = &PROPERTIES[which];
+        let spelling = spelled(property)?;
+        let setting = self.known().get(&comm)?.settings[which];
+        let word = |value| property.words[value as usize];
+        let shown = (setting.spelled & 1 << spelling != 0).then(|| word(setting.value));
         if value == ABSENT || ALIGNING.get() {
             return shown;
         }
-        let Some(scope) = Scope::parse(value) else {
-            self.refuse(comm, key, value);
+        let Some(value) = (property.parse)(value).filter(|value| is_possible(which, *value, comm)) else {
+            self.refuse(comm, which, key, value);
             return shown;
         };
-        self.adopt(comm, scope, spelling);
-        Some(scope.word())
+        self.adopt(comm, which, value, spelling);
+        Some(word(value))
     }
 
-    fn adopt(&self, comm: Communicator, scope: Scope, spelling: usize) {
-        let Known { spelled, damaged, .. } = match self.known().get_mut(&comm) {
+    fn adopt(&self, comm: Communicator, which: usize, value: c_int, spelling: usize) {
+        let Known { settings, damaged, .. } = match self.known().get_mut(&comm) {
             None => return,
             Some(known) => {
-                known.scope = scope;
-                known.spelled |= 1 << spelling;
+                known.settings[which].value = value;
+                known.settings[which].spelled |= 1 << spelling;
                 *known
             }
         };
+        let property = &PROPERTIES[which];
         ALIGNING.set(true);
-        for (other, key) in SPELLINGS.iter().enumerate() {
-            if other != spelling && spelled & 1 << other != 0 {
-                self.mpi.set_info(comm, key, scope.word());
+        for (other, key) in property.spellings.iter().enumerate() {
+            if other != spelling && settings[which].spelled & 1 << other != 0 {
+                self.mpi.set_info(comm, key, property.words[value as usize]);
             }
         }
         ALIGNING.set(false);
-        if let Some(attribute) = *self.attribute.get_or_init(|| self.mpi.inherited_attribute()) {
-            self.mpi.set_attribute(comm, attribute, scope.value());
+        if let Some(attribute) = *self.attributes[which].get_or_init(|| self.mpi.inherited_attribute()) {
+            self.mpi.set_attribute(comm, attribute, value);
         }
-        if scope != Scope::Local && damaged {
+        if which == UNIFORMITY {
+            self.make_uniform(comm);
+        } else if Scope::of(value) != Scope::Local && damaged {
             self.mpi.revoke(comm);
         }
     }
 
-    fn refuse(&self, comm: Communicator, key: &CStr, value: &CStr) {
+    /// Gives the communicator the uniformity that it shall have, once it has its collectives.
+    fn make_uniform(&self, comm: Communicator) {
+        let known = self.known().get(&comm).copied();
+        if let Some(known) = known.filter(|known| known.complete && INITIALISED.load(Ordering::Relaxed)) {
+            uniform::make(comm.handle(), known.uniformity());
+        }
+    }
+
+    fn refuse(&self, comm: Communicator, which: usize, key: &CStr, value: &CStr) {
+        let refusal = PROPERTIES[which].refusal;
+        let reason = refusal.to_string_lossy();
         say(&format!(
-            "ringwatch: the info key {} cannot be '{}': it is local, group or global; the communicator stays as it was",
+            "ringwatch: the info key {} cannot be '{}': {}",
             key.to_string_lossy(),
-            value.to_string_lossy()
+            value.to_string_lossy(),
+            reason.trim_start_matches("MPI_ERR_INFO_VALUE: ")
         ));
-        let text = c"MPI_ERR_INFO_VALUE: an error scope is local, group or global; the communicator stays as it was";
-        let code = *self.bad_value.get_or_init(|| self.mpi.info_value_error(text));
+        let code = *self.bad_values[which].get_or_init(|| self.mpi.info_value_error(refusal));
         self.mpi.raise(comm, code);
     }
 
@@ -200,7 +294,7 @@ impl Communicators {
         let concerned: Vec<_> = self
             .known()
             .iter()
-            .filter(|(comm, known)| concerns(known.scope, **comm))
+            .filter(|(comm, known)| concerns(known.scope(), **comm))
             .map(|(comm, known)| (*comm, known.index))
             .collect();
         for (comm, index) in concerned {
@@ -209,4 +303,14 @@ impl Communicators {
             }
         }
     }
+}
+
+/// Whether a communicator can have this value of a property.
+fn is_possible(which: usize, value: c_int, comm: Communicator) -> bool {
+    // Those of MPI_Init have one group, and become uniform at its end.
+    let made_later = INITIALISED.load(Ordering::Relaxed);
+    which != UNIFORMITY
+        || Uniformity::of(value) == Uniformity::Local
+        || !made_later
+        || (uniform::is_possible() && !uniform::is_intercommunicator(comm.handle()))
 }

@@ -18,7 +18,8 @@ impl Communicator {
         Self(handle as usize)
     }
 
-    fn handle(self) -> *mut c_void {
+    /// The handle in C.
+    pub fn handle(self) -> *mut c_void {
         self.0 as *mut c_void
     }
 }

@@ -5,13 +5,19 @@
 //! thread and opens no socket. Where the log is absent the PMIx events that the runtime daemon injects do the same,
 //! later.
 //!
-//! It gives communicators an error scope, and sets the defaults without which recovery hangs on stock Open MPI, never over a value that somebody set.
+//! It gives communicators an error scope and uniform errors, and sets the defaults without which recovery hangs on stock Open MPI, never over a value that somebody set.
 
+mod collectives;
 mod communicators;
 mod defaults;
 mod handles;
+mod internals;
+mod module;
 mod openmpi;
 mod scope;
+mod uniform;
+mod uniformity;
+mod verdict;
 
 use std::ffi::{CString, c_int, c_void};
 use std::panic::catch_unwind;
@@ -152,20 +158,16 @@ pub extern "C" fn rw_rank_collectives_found() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_rank_register() -> c_int {
     guarded(|| {
-        communicators::register_parameter((&raw const mca_coll_ringwatch_component).cast());
+        communicators::register_parameters((&raw const mca_coll_ringwatch_component).cast());
         SUCCESS
     })
 }
 
-/// `comm_query` of the coll component: a communicator is being made.
+/// `comm_query` of the coll component: a communicator is being made. Returns a module for it, or null.
 #[unsafe(no_mangle)]
-pub extern "C" fn rw_rank_communicator(handle: *mut c_void) {
-    guarded(|| {
-        if RANK.get().is_some() {
-            communicators::created(handle);
-        }
-        SUCCESS
-    });
+pub extern "C" fn rw_rank_communicator(handle: *mut c_void) -> *mut c_void {
+    let created = || RANK.get().map_or(std::ptr::null_mut(), |_| communicators::created(handle));
+    catch_unwind(created).unwrap_or(std::ptr::null_mut())
 }
 
 /// End of `MPI_Init`.

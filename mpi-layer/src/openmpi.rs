@@ -264,4 +264,11 @@ impl Library {
         let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         (!address.is_null()).then_some(address)
     }
+
+    /// Address of a predefined object: a program that names it has it in its own memory, and so have all libraries then.
+    pub fn predefined(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: a terminated name, looked for as the dynamic linker does.
+        let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        if address.is_null() { self.symbol(name) } else { Some(address) }
+    }
 }

@@ -35,7 +35,7 @@ impl Scope {
     }
 
     /// The word that `MPI_Comm_get_info` returns.
-    pub fn word(self) -> &'static CStr {
+    pub const fn word(self) -> &'static CStr {
         match self {
             Self::Local => c"local",
             Self::Group => c"group",

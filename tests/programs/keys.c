@@ -1,6 +1,8 @@
-/* keys: what the info keys for the error scope do, written down as lines "rank nanoseconds info CASE VALUE".
+/* keys: what the info keys for a property of communicators do, written down as lines "rank nanoseconds info CASE VALUE".
  *
- *   keys --events DIR
+ *   keys --events DIR [uniform]
+ *
+ * The property is the error scope, or the error uniformity.
  *
  * VALUE is what MPI_Comm_get_info has for a key, or - where it has none. Bad values are also reported as
  * "handler CASE CLASS TEXT" when the communicator's error handler is called.
@@ -9,6 +11,30 @@
 #include <string.h>
 
 #include "diary.h"
+
+/* The spellings of its key, all words for its values, and what the cases use: a spelling with which some value is set at
+ * the beginning, one with which it gets another value later, one that is not used, and a word for the default. */
+static const struct property {
+    const char *keys[5], *values[6], *early, *some, *late, *other, *unused, *none;
+} scope = {
+    .keys = {"mpix_error_scope", "mpix_error_range", "mpi_error_range", "mpix_assert_error_scope"},
+    .values = {"local", "process", "group", "global", "universe"},
+    .early = "mpix_error_range",
+    .some = "group",
+    .late = "mpi_error_range",
+    .other = "universe",
+    .unused = "mpix_assert_error_scope",
+    .none = "process",
+}, uniformity = {
+    .keys = {"mpix_error_uniform", "mpi_error_uniform", "mpix_assert_error_uniform"},
+    .values = {"local", "create", "construct", "coll", "all"},
+    .early = "mpi_error_uniform",
+    .some = "coll",
+    .late = "mpix_error_uniform",
+    .other = "construct",
+    .unused = "mpix_assert_error_uniform",
+    .none = "local",
+};
 
 static const char *present_case = "";
 
@@ -45,16 +71,16 @@ static void handler(MPI_Comm *comm, int *code, ...) {
 }
 
 int main(int count, char **arguments) {
-    static const char *keys[] = {"mpix_error_scope", "mpix_error_range", "mpi_error_range", "mpix_assert_error_scope"};
-    static const char *values[] = {"local", "process", "group", "global", "universe"};
+    const struct property *property = count > 3 ? &uniformity : &scope;
+    const char *const *keys = property->keys, *const *values = property->values;
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     open_diary(arguments[2]);
 
     show("world", MPI_COMM_WORLD, keys[0]);
     show("self", MPI_COMM_SELF, keys[0]);
-    for (int k = 0; k < 4; k++)
-        for (int v = 0; v < 5; v++) {
+    for (int k = 0; keys[k]; k++)
+        for (int v = 0; values[v]; v++) {
             char name[128];
             MPI_Comm comm;
             MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -68,7 +94,7 @@ int main(int count, char **arguments) {
 
     MPI_Comm group, other, again;
     MPI_Request request;
-    MPI_Info info = with("mpix_error_range", "group");
+    MPI_Info info = with(property->early, property->some);
     MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &group);
     show("dup_with_info", group, keys[0]);
     MPI_Comm_dup(group, &other);
@@ -80,7 +106,7 @@ int main(int count, char **arguments) {
     MPI_Comm_idup(group, &other, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     show("idup", other, keys[0]);
-    set(other, "mpix_error_scope", "local");
+    set(other, keys[0], "local");
     show("changed", other, keys[0]);
     show("origin-of-changed", group, keys[0]);
     MPI_Comm_dup(other, &again);
@@ -96,26 +122,26 @@ int main(int count, char **arguments) {
     MPI_Info_free(&info);
 
     /* Several spellings, one after the other: the last holds, whatever is asked for. */
-    set(group, "mpi_error_range", "universe");
-    show("last:range", group, "mpix_error_range");
-    show("last:other", group, "mpi_error_range");
-    show("last:unused", group, "mpix_assert_error_scope");
-    set(group, "mpix_error_scope", "process");
-    show("last:main", group, "mpix_error_range");
+    set(group, property->late, property->other);
+    show("last:range", group, property->early);
+    show("last:other", group, property->late);
+    show("last:unused", group, property->unused);
+    set(group, keys[0], property->none);
+    show("last:main", group, property->early);
 
     MPI_Errhandler errors;
     MPI_Comm_create_errhandler(handler, &errors);
     MPI_Comm_set_errhandler(group, errors);
-    set(group, "mpix_error_scope", "group");
+    set(group, keys[0], property->some);
     present_case = "set";
-    set(group, "mpix_error_scope", "everybody");
+    set(group, keys[0], "everybody");
     show("bad", group, keys[0]);
     present_case = "set-alias";
-    set(group, "mpix_assert_error_scope", "Group");
-    show("bad-alias:own", group, "mpix_assert_error_scope");
+    set(group, property->unused, "Group");
+    show("bad-alias:own", group, property->unused);
     show("bad-alias:main", group, keys[0]);
     present_case = "dup";
-    info = with("mpix_error_scope", "nobody");
+    info = with(keys[0], "nobody");
     MPI_Comm_dup_with_info(group, info, &other);
     show("bad-dup", other, keys[0]);
     MPI_Comm_free(&other);

@@ -1,0 +1,49 @@
+//! The module that the component gives every communicator: it has no collective function, and hears when the others
+//! are in place and when the communicator is freed.
+
+use std::ffi::c_int;
+use std::panic::catch_unwind;
+use std::sync::OnceLock;
+
+use crate::communicators;
+use crate::internals::{Class, Internals, Object};
+
+/// Of `mca_coll_base_module_t`: the function that is called when it is chosen.
+const ENABLE: usize = 16;
+
+/// The class of these modules, whose objects have the communicator behind Open MPI's own part.
+static CLASS: OnceLock<usize> = OnceLock::new();
+
+/// A module for a communicator that is being made; null if there is no memory.
+pub fn of(mpi: &Internals, comm: Object) -> Object {
+    let class = *CLASS.get_or_init(|| mpi.module_subclass(freed, size_of::<Object>()) as usize) as *mut Class;
+    // SAFETY: the class is initialised, and its size has room for the communicator at the end.
+    unsafe {
+        let module = mpi.object(class);
+        if !module.is_null() {
+            module.byte_add(ENABLE).cast::<unsafe extern "C" fn(Object, Object) -> c_int>().write(enabled);
+            place(class, module).write(comm);
+        }
+        module
+    }
+}
+
+/// # Safety
+/// A module of this class.
+unsafe fn place(class: *const Class, module: Object) -> *mut Object {
+    // SAFETY: as required of the caller.
+    unsafe { module.byte_add((*class).size - size_of::<Object>()).cast() }
+}
+
+unsafe extern "C" fn enabled(_module: Object, comm: Object) -> c_int {
+    let _ = catch_unwind(|| communicators::completed(comm));
+    0
+}
+
+unsafe extern "C" fn freed(module: Object) {
+    let Some(class) = CLASS.get() else { return };
+    // SAFETY: Open MPI destroys an object of this class.
+    let comm = unsafe { *place(*class as *const Class, module) };
+    let comm = comm as usize;
+    let _ = catch_unwind(|| communicators::freed(comm as Object));
+}

@@ -1,0 +1,268 @@
+/* uniform: the members of a communicator call one collective operation again and again while one of them dies; each
+ * survivor writes down which call failed first, and how.
+ *
+ *   uniform --events DIR --uniform VALUE --how HOW --seed NUMBER OP...
+ *
+ *   VALUE    local, create or coll
+ *   HOW      how the communicators get it: set (MPI_Comm_set_info), dup (duplicates of ones that were set) or default
+ *            (not at all: the job's parameter)
+ *   OP       an operation of the table below; with "i" before it without blocking, with "p" persistent
+ *
+ * For operation k, counted from 0, the victim is the rank size - 1 - k, which kills itself in a call and at a moment
+ * that the seed decides. Members of a communicator stand in an order that the seed decides, too. Events are lines "rank nanoseconds
+ * event details": "ended k CALL CLASS NEXT" after the first failed call of operation k, NEXT being the class of one more
+ * call, and "wrong k ..." if a successful call has a wrong result.
+ */
+#include <mpi.h>
+#include <mpi-ext.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "diary.h"
+
+enum { MOST_OPERATIONS = 5, MOST_MEMBERS = 16, TAG = 7, LAST_CALL = 8, LONGEST_LIFE_US = 4000 };
+
+static int world_size;
+static unsigned long seed = 1;
+/* Keeps the errors local, whatever the default: here deaths are looked for. */
+static MPI_Comm calm;
+static MPI_Request from_victim[MOST_OPERATIONS];
+
+/* The same sequence at every rank: a linear congruential generator. */
+static unsigned long draw(void) {
+    seed = seed * 6364136223846793005UL + 1442695040888963407UL;
+    return seed >> 33;
+}
+
+static int class_of(int code) {
+    int class;
+    MPI_Error_class(code, &class);
+    return class;
+}
+
+static void set_uniform(MPI_Comm comm, const char *value) {
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpix_error_uniform", value);
+    MPI_Comm_set_info(comm, info);
+    MPI_Info_free(&info);
+}
+
+/* Waits until this rank knows of the death of the victim of operation k: what it receives from it fails. */
+static void wait_for_death(int k) {
+    int done = false;
+    while (!done) {
+        if (MPI_Test(&from_victim[k], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+        usleep(200);
+    }
+    from_victim[k] = MPI_REQUEST_NULL;
+}
+
+static void dies(int signal) {
+    (void)signal;
+    kill(getpid(), SIGKILL);
+}
+
+/* ---- operations ---- */
+
+/* Data of the calls: each member sends its rank + 1 wherever it sends. */
+static int me, members, sent[MOST_MEMBERS], got[MOST_MEMBERS], ones[MOST_MEMBERS], places[MOST_MEMBERS],
+    bytes[MOST_MEMBERS];
+static MPI_Aint displacements[MOST_MEMBERS];
+static MPI_Datatype types[MOST_MEMBERS];
+
+static void prepare(MPI_Comm comm) {
+    MPI_Comm_rank(comm, &me);
+    MPI_Comm_size(comm, &members);
+    for (int i = 0; i < members; i++) {
+        sent[i] = me + 1, got[i] = 0, ones[i] = 1, places[i] = i, bytes[i] = i * (int)sizeof(int), types[i] = MPI_INT;
+        displacements[i] = bytes[i];
+    }
+}
+
+/* Name, and arguments before the communicator. */
+#define COLLECTIVES(CALL)                                                                                              \
+    CALL(Barrier, barrier)                                                                                             \
+    CALL(Bcast, bcast, me == 0 ? sent : got, 1, MPI_INT, 0)                                                            \
+    CALL(Reduce, reduce, sent, got, 1, MPI_INT, MPI_SUM, 0)                                                            \
+    CALL(Allreduce, allreduce, sent, got, 1, MPI_INT, MPI_SUM)                                                         \
+    CALL(Gather, gather, sent, 1, MPI_INT, got, 1, MPI_INT, 0)                                                         \
+    CALL(Gatherv, gatherv, sent, 1, MPI_INT, got, ones, places, MPI_INT, 0)                                            \
+    CALL(Scatter, scatter, sent, 1, MPI_INT, got, 1, MPI_INT, 0)                                                       \
+    CALL(Scatterv, scatterv, sent, ones, places, MPI_INT, got, 1, MPI_INT, 0)                                          \
+    CALL(Allgather, allgather, sent, 1, MPI_INT, got, 1, MPI_INT)                                                      \
+    CALL(Allgatherv, allgatherv, sent, 1, MPI_INT, got, ones, places, MPI_INT)                                         \
+    CALL(Alltoall, alltoall, sent, 1, MPI_INT, got, 1, MPI_INT)                                                        \
+    CALL(Alltoallv, alltoallv, sent, ones, places, MPI_INT, got, ones, places, MPI_INT)                                \
+    CALL(Alltoallw, alltoallw, sent, ones, bytes, types, got, ones, bytes, types)                                      \
+    CALL(Reduce_scatter, reduce_scatter, sent, got, ones, MPI_INT, MPI_SUM)                                            \
+    CALL(Reduce_scatter_block, reduce_scatter_block, sent, got, 1, MPI_INT, MPI_SUM)                                   \
+    CALL(Scan, scan, sent, got, 1, MPI_INT, MPI_SUM)                                                                   \
+    CALL(Exscan, exscan, sent, got, 1, MPI_INT, MPI_SUM)                                                               \
+    CALL(Neighbor_allgather, neighbor_allgather, sent, 1, MPI_INT, got, 1, MPI_INT)                                    \
+    CALL(Neighbor_allgatherv, neighbor_allgatherv, sent, 1, MPI_INT, got, ones, places, MPI_INT)                       \
+    CALL(Neighbor_alltoall, neighbor_alltoall, sent, 1, MPI_INT, got, 1, MPI_INT)                                      \
+    CALL(Neighbor_alltoallv, neighbor_alltoallv, sent, ones, places, MPI_INT, got, ones, places, MPI_INT)              \
+    CALL(Neighbor_alltoallw, neighbor_alltoallw, sent, ones, displacements, types, got, ones, displacements, types)
+
+enum { BLOCKING, NONBLOCKING, PERSISTENT };
+
+/* One call of a collective; a persistent one is made with the first. */
+static int collective(MPI_Comm comm, const char *name, int form, MPI_Request *request) {
+    int code = MPI_ERR_OTHER;
+#define CALL(Name, small, ...)                                                                                         \
+    if (!strcmp(name, #small)) {                                                                                       \
+        if (form == BLOCKING) return MPI_##Name(__VA_ARGS__ __VA_OPT__(, ) comm);                                      \
+        if (form == NONBLOCKING) code = MPI_I##small(__VA_ARGS__ __VA_OPT__(, ) comm, request);                        \
+        else if (*request != MPI_REQUEST_NULL) code = MPI_SUCCESS;                                                     \
+        else code = MPI_##Name##_init(__VA_ARGS__ __VA_OPT__(, ) comm, MPI_INFO_NULL, request);                        \
+    }
+    COLLECTIVES(CALL)
+#undef CALL
+    if (code == MPI_SUCCESS && form == PERSISTENT) code = MPI_Start(request);
+    return code == MPI_SUCCESS ? MPI_Wait(request, MPI_STATUS_IGNORE) : code;
+}
+
+/* What the first number is that a successful collective leaves here; -1 if nothing is known about it. */
+static int expected(const char *name) {
+    int all = members * (members + 1) / 2;
+    if (!strncmp(name, "neighbor", 8)) return (me + members - 1) % members + 1;
+    if (!strcmp(name, "barrier")) return -1;
+    if (!strcmp(name, "bcast")) return me == 0 ? -1 : 1;
+    if (!strcmp(name, "reduce")) return me == 0 ? all : -1;
+    if (!strncmp(name, "gather", 6)) return me == 0 ? 1 : -1;
+    if (!strcmp(name, "allreduce") || !strncmp(name, "reduce_scatter", 14)) return all;
+    if (!strcmp(name, "scan")) return (me + 1) * (me + 2) / 2;
+    if (!strcmp(name, "exscan")) return me == 0 ? -1 : me * (me + 1) / 2;
+    return 1;
+}
+
+/* A constructor, of which nothing remains. */
+static int constructor(MPI_Comm comm, const char *name) {
+    MPI_Comm made = MPI_COMM_NULL;
+    int code, one = 1, wraps = 1, left = (me + members - 1) % members, right = (me + 1) % members;
+    if (!strcmp(name, "dup")) code = MPI_Comm_dup(comm, &made);
+    else if (!strcmp(name, "split")) code = MPI_Comm_split(comm, me % 2, -me, &made);
+    else if (!strcmp(name, "split_type")) code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made);
+    else if (!strcmp(name, "create")) {
+        MPI_Group all;
+        MPI_Comm_group(comm, &all);
+        code = MPI_Comm_create(comm, all, &made);
+        MPI_Group_free(&all);
+    } else if (!strcmp(name, "cart_create")) code = MPI_Cart_create(comm, 1, &members, &wraps, 0, &made);
+    else if (!strcmp(name, "graph_create")) {
+        int ends[MOST_MEMBERS], next[MOST_MEMBERS];
+        for (int i = 0; i < members; i++) ends[i] = i + 1, next[i] = (i + 1) % members;
+        code = MPI_Graph_create(comm, members, ends, next, 0, &made);
+    } else if (!strcmp(name, "dist_graph_create")) {
+        code = MPI_Dist_graph_create(comm, 1, &me, &one, &right, &one, MPI_INFO_NULL, 0, &made);
+    } else if (!strcmp(name, "dist_graph_adjacent"))
+        code = MPI_Dist_graph_create_adjacent(comm, 1, &left, &one, 1, &right, &one, MPI_INFO_NULL,
+                                              0, &made);
+    else if (!strcmp(name, "idup")) {
+        MPI_Request request;
+        code = MPI_Comm_idup(comm, &made, &request);
+        if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        fprintf(stderr, "uniform: no operation %s\n", name);
+        MPI_Abort(MPI_COMM_WORLD, 98);
+        return MPI_ERR_OTHER;
+    }
+    if (code == MPI_SUCCESS && made != MPI_COMM_NULL) {
+        MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+        MPI_Comm_free(&made);
+    }
+    return code;
+}
+
+static bool is_collective(const char *name) {
+#define CALL(Name, small, ...)                                                                                         \
+    if (!strcmp(name, #small)) return true;
+    COLLECTIVES(CALL)
+#undef CALL
+    return false;
+}
+
+/* Calls the operation until it fails; sets the alarm before one of the calls. */
+static void repeat(int k, MPI_Comm comm, const char *operation, int last_call, useconds_t life) {
+    int form = BLOCKING, code, call = 0;
+    const char *name = operation;
+    if (!is_collective(name)) {
+        form = *name == 'i' ? NONBLOCKING : PERSISTENT;
+        if (is_collective(name + 1)) name++;
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    bool collects = is_collective(name);
+    for (;; call++) {
+        got[0] = 0;
+        if (call == last_call) ualarm(life, 0);
+        code = collects ? collective(comm, name, form, &request) : constructor(comm, name);
+        if (code != MPI_SUCCESS) break;
+        if (collects && expected(name) >= 0 && got[0] != expected(name)) event("wrong %d %s call %d: %d", k, operation, call, got[0]);
+    }
+    int next = collects ? collective(comm, name, form, &request) : constructor(comm, name);
+    event("ended %d %d %d %d", k, call, class_of(code), class_of(next));
+}
+
+int main(int count, char **arguments) {
+    const char *dir = "", *value = "local", *how = "set", *operations[MOST_OPERATIONS];
+    int operation_count = 0, provided;
+    for (int i = 1; i < count; i++) {
+        if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
+        else if (!strcmp(arguments[i], "--uniform")) value = arguments[++i];
+        else if (!strcmp(arguments[i], "--how")) how = arguments[++i];
+        else if (!strcmp(arguments[i], "--seed")) seed = strtoul(arguments[++i], NULL, 10);
+        else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
+    }
+    MPI_Init_thread(&count, &arguments, MPI_THREAD_SINGLE, &provided);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    char host[64] = "";
+    open_diary(dir);
+    gethostname(host, sizeof host - 1);
+    event("started %d %s", (int)getpid(), host);
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &calm);
+    set_uniform(calm, "local");
+    MPI_Comm comms[MOST_OPERATIONS];
+    int last_calls[MOST_OPERATIONS];
+    useconds_t lives[MOST_OPERATIONS];
+    for (int k = 0; k < operation_count; k++) {
+        int victim = world_size - 1 - k, turn = (int)(draw() % (unsigned long)(victim + 1));
+        last_calls[k] = (int)(draw() % LAST_CALL);
+        lives[k] = (useconds_t)(draw() % LONGEST_LIFE_US) + 1;
+        MPI_Comm_split(calm, world_rank <= victim ? 1 : MPI_UNDEFINED, (world_rank + turn) % (victim + 1), &comms[k]);
+        if (comms[k] == MPI_COMM_NULL) continue;
+        MPI_Comm_set_errhandler(comms[k], MPI_ERRORS_RETURN);
+        if (strstr(operations[k], "neighbor")) {
+            int wraps = 1, size = victim + 1;
+            MPI_Comm line = comms[k];
+            MPI_Cart_create(line, 1, &size, &wraps, 0, &comms[k]);
+        }
+        if (strcmp(how, "default")) set_uniform(comms[k], value);
+        if (!strcmp(how, "dup")) {
+            MPI_Comm origin = comms[k];
+            MPI_Comm_dup(origin, &comms[k]);
+        }
+    }
+    static int never[MOST_OPERATIONS];
+    for (int k = 0; k < operation_count; k++)
+        MPI_Irecv(&never[k], 1, MPI_INT, world_size - 1 - k, TAG, calm, &from_victim[k]);
+    MPI_Barrier(calm);
+    event("ready");
+    signal(SIGALRM, dies);
+    for (int k = 0; k < operation_count; k++) {
+        prepare(comms[k]);
+        bool dies_now = world_rank == world_size - 1 - k;
+        repeat(k, comms[k], operations[k], dies_now ? last_calls[k] : -1, lives[k]);
+        wait_for_death(k);
+    }
+    event("done");
+    event("finalized %d", MPI_Finalize());
+    return 0;
+}

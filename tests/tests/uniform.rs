@@ -1,0 +1,260 @@
+//! Error uniformity: while a member dies, each collective operation fails at all survivors in the same call, with the
+//! same class.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use system_tests::diary::{Diaries, Entry, PROC_FAILED};
+use system_tests::job::{compile, compile_fortran};
+use system_tests::{Job, Lab, in_lab};
+
+/// `MPI_ERR_INFO_VALUE`.
+const INFO_VALUE: &str = "33";
+/// `MPI_ERR_INTERN`, to which Open MPI's own `MPI_Comm_idup` turns every error of a failure.
+const INTERN: &str = "17";
+/// Most operations of one job: each costs it a rank.
+const AT_ONCE: usize = 5;
+const LIMIT: Duration = Duration::from_secs(60);
+
+const COLLECTIVES: [&str; 17] = [
+    "barrier",
+    "bcast",
+    "reduce",
+    "allreduce",
+    "gather",
+    "gatherv",
+    "scatter",
+    "scatterv",
+    "allgather",
+    "allgatherv",
+    "alltoall",
+    "alltoallv",
+    "alltoallw",
+    "reduce_scatter",
+    "reduce_scatter_block",
+    "scan",
+    "exscan",
+];
+const CONSTRUCTORS: [&str; 8] =
+    ["dup", "idup", "split", "split_type", "create", "cart_create", "graph_create", "dist_graph_adjacent"];
+
+fn program() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| compile("uniform", "mpicc"))
+}
+
+/// How often each operation is struck, at other moments each time.
+fn repetitions() -> u32 {
+    std::env::var("SYSTEM_TESTS_REPEAT").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// What a survivor wrote about the end of operation `number`: call, class, and class of the next call.
+fn end(diaries: &Diaries, rank: u32, number: usize) -> Option<String> {
+    let mut ends = diaries.of(rank).filter(|entry| entry.event == "ended");
+    ends.find(|entry| entry.details[0] == number.to_string()).map(|entry| entry.details[1..].join(" "))
+}
+
+/// One member after the other dies, each in one of the operations. Returns what the survivors wrote about each.
+fn strike(lab: &Lab, job: Job, value: &str, how: &str, seed: u32, operations: &[&str]) -> Vec<Vec<String>> {
+    strike_in(program(), lab, job, value, how, seed, operations)
+}
+
+fn strike_in(
+    program: &Path,
+    lab: &Lab,
+    job: Job,
+    value: &str,
+    how: &str,
+    seed: u32,
+    operations: &[&str],
+) -> Vec<Vec<String>> {
+    let seed_text = seed.to_string();
+    let job = job.diarist(program).limit(LIMIT);
+    let job = job.arguments(&["--uniform", value, "--how", how, "--seed", &seed_text]).arguments(operations);
+    let outcome = job.run(lab);
+    let what = |text: &str| format!("{text} ({value}, {how}, seed {seed}, {operations:?})");
+    let wrong = outcome.diaries.all("wrong").next().map(Entry::text);
+    outcome.require(wrong.is_none(), &what(&format!("a successful call has the right result: {wrong:?}")));
+    let victims: Vec<u32> = (0..u32::try_from(operations.len()).expect("a few")).map(|number| 7 - number).collect();
+    let survivors = outcome.survivors(&victims);
+    let mut ends = Vec::new();
+    for (number, operation) in operations.iter().enumerate() {
+        let living = (0..victims[number]).map(|rank| end(&outcome.diaries, rank, number)).collect::<Option<Vec<_>>>();
+        outcome.require(living.is_some(), &what(&format!("all survivors come out of {operation}")));
+        ends.extend(living);
+    }
+    for rank in &survivors {
+        outcome.finalized(*rank);
+    }
+    outcome.require(outcome.status == 0, &what("mpirun's exit status is 0")).left_nothing();
+    if value != "local" {
+        for (operation, ends) in operations.iter().zip(&ends) {
+            let same = ends.iter().all(|end| *end == ends[0]);
+            outcome.require(same, &what(&format!("{operation} ends in the same way at all survivors: {ends:?}")));
+            let classes = ends[0].split_once(' ').map(|(_, classes)| classes);
+            let class = if *operation == "idup" { INTERN } else { PROC_FAILED };
+            let failed = classes == Some(&format!("{class} {class}"));
+            outcome.require(failed, &what(&format!("{operation} and the next call fail with {class}: {ends:?}")));
+        }
+    }
+    ends
+}
+
+/// Every operation of a list, as often as is asked for.
+fn strike_all(value: &str, form: &str, operations: &[&str]) {
+    let names: Vec<String> = operations.iter().map(|name| format!("{form}{name}")).collect();
+    in_lab(|lab| {
+        for seed in 1..=repetitions() {
+            for group in names.chunks(AT_ONCE) {
+                let group: Vec<&str> = group.iter().map(String::as_str).collect();
+                strike(lab, Job::new(), value, "set", seed, &group);
+            }
+        }
+    });
+}
+
+#[test]
+fn blocking_collectives() {
+    strike_all("coll", "", &COLLECTIVES);
+}
+
+#[test]
+fn collectives_that_do_not_block() {
+    strike_all("coll", "i", &COLLECTIVES);
+}
+
+#[test]
+fn persistent_collectives() {
+    strike_all("coll", "p", &COLLECTIVES);
+}
+
+#[test]
+fn constructors() {
+    strike_all("create", "", &CONSTRUCTORS);
+}
+
+#[test]
+fn constructors_where_all_collectives_are_uniform() {
+    strike_all("coll", "", &CONSTRUCTORS);
+}
+
+/// What the tests above rule out does happen where nothing is uniform: the root is ahead of the others.
+#[test]
+fn without_uniformity_survivors_differ() {
+    in_lab(|lab| {
+        let ends = strike(lab, Job::new(), "local", "set", 1, &["bcast"]);
+        assert!(ends[0].iter().any(|end| *end != ends[0][0]), "no survivor differs from another: {ends:?}");
+    });
+}
+
+/// Every spelling and every word; what inherits; what is refused. The cases are those of the error scope.
+#[test]
+fn info_keys() {
+    const KEYS: [&str; 3] = ["mpix_error_uniform", "mpi_error_uniform", "mpix_assert_error_uniform"];
+    const WORDS: [(&str, &str); 5] =
+        [("local", "local"), ("create", "create"), ("construct", "create"), ("coll", "coll"), ("all", "coll")];
+    const OTHERS: [(&str, &str); 19] = [
+        ("world", "local"),
+        ("self", "local"),
+        ("dup_with_info", "coll"),
+        ("dup", "coll"),
+        ("dup-of-dup", "coll"),
+        ("idup", "coll"),
+        ("changed", "local"),
+        ("origin-of-changed", "coll"),
+        ("dup-of-changed", "local"),
+        ("split", "local"),
+        ("split_type", "coll"),
+        ("last:range", "create"),
+        ("last:other", "create"),
+        ("last:unused", "-"),
+        ("last:main", "local"),
+        ("bad", "coll"),
+        ("bad-alias:own", "-"),
+        ("bad-alias:main", "coll"),
+        // Nothing is taken from a value that is refused, so it has what it inherits.
+        ("bad-dup", "coll"),
+    ];
+    in_lab(|lab| {
+        let outcome = Job::new().ranks(2).diarist(&compile("keys", "mpicc")).arguments(&["uniform"]).run(lab);
+        for rank in 0..2 {
+            let require = |name: &str, expected: &str| {
+                let mut entries = outcome.diaries.of(rank).filter(|entry| entry.event == "info");
+                let value = entries.find(|entry| entry.details[0] == name).map(|entry| entry.details[1].clone());
+                outcome.require(value.as_deref() == Some(expected), &format!("{name} is {expected}, not {value:?}"));
+            };
+            for key in KEYS {
+                for (word, meant) in WORDS {
+                    require(&format!("{key}={word}:own"), meant);
+                    require(&format!("{key}={word}:main"), meant);
+                }
+            }
+            OTHERS.iter().for_each(|(name, expected)| require(name, expected));
+            let refused: Vec<String> =
+                outcome.diaries.of(rank).filter(|entry| entry.event == "handler").map(Entry::text).collect();
+            let as_promised = refused.len() == 3
+                && ["set", "set-alias", "dup"].iter().zip(&refused).all(|(name, text)| {
+                    text.starts_with(&format!("{name} {INFO_VALUE} ")) && text.contains("local, create or coll")
+                });
+            outcome.require(as_promised, &format!("each bad value is an error of the communicator: {refused:?}"));
+            outcome.finalized(rank);
+        }
+        let told = outcome.stderr.contains("mpix_error_uniform cannot be 'everybody'");
+        outcome.require(told, "the sentence names key and value");
+    });
+}
+
+/// The parameter holds for every communicator whose info says nothing, and `MPI_Comm_dup` hands on what was set.
+#[test]
+fn by_parameter_and_by_inheritance() {
+    in_lab(|lab| {
+        let by_default = Job::new().options(&["--mca", "coll_ringwatch_error_uniform", "coll"]);
+        strike(lab, by_default, "coll", "default", 1, &["bcast", "scan", "ireduce", "split"]);
+        strike(lab, Job::new(), "coll", "dup", 2, &["bcast", "scan", "ireduce", "split"]);
+    });
+}
+
+/// Open MPI itself refuses a word that is none, and says which there are.
+#[test]
+fn a_bad_parameter_is_refused() {
+    in_lab(|lab| {
+        let options = ["--mca", "coll_ringwatch_error_uniform", "everything"];
+        let job = Job::new().ranks(2).options(&options).diarist(&compile("keys", "mpicc")).arguments(&["uniform"]);
+        let outcome = job.run(lab);
+        for word in ["everything", "local", "create", "coll"] {
+            outcome.require(outcome.stderr.contains(word), &format!("the message has the word '{word}'"));
+        }
+        let present = outcome.diaries.all("info").next().map(Entry::text);
+        outcome.require(present.as_deref() == Some("world local"), &format!("it stays local, not {present:?}"));
+    });
+}
+
+/// Uniformity reaches programs whose calls take another way into Open MPI than those of C.
+fn in_another_language(program: &Path) {
+    in_lab(|lab| {
+        for (seed, operation) in (1..).zip(["bcast", "scan", "ireduce", "dup"]) {
+            strike_in(program, lab, Job::new(), "coll", "set", seed, &[operation]);
+        }
+    });
+}
+
+#[test]
+fn in_fortran_with_mpif_h() {
+    in_another_language(&compile_fortran("uniform", 1));
+}
+
+#[test]
+fn in_fortran_with_the_module_mpi() {
+    in_another_language(&compile_fortran("uniform", 2));
+}
+
+#[test]
+fn in_fortran_with_the_module_mpi_f08() {
+    in_another_language(&compile_fortran("uniform", 3));
+}
+
+#[test]
+fn in_python() {
+    in_another_language(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/programs/uniform.py")));
+}
