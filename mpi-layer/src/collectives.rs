@@ -3,9 +3,9 @@
 use std::ffi::c_int;
 use std::mem::transmute;
 
-use crate::internals::{
-    IALLREDUCE, INEIGHBOR, NEIGHBOR, NEIGHBOR_INIT, NONBLOCKING, Object, PERSISTENT, Request, SLOTS,
-};
+use crate::internals::{IALLREDUCE, INEIGHBOR, NEIGHBOR, NEIGHBOR_INIT, NONBLOCKING, PERSISTENT, SLOTS};
+use crate::objects::Object;
+use crate::requests::Request;
 use crate::uniform::{ended, finish, prepare, start};
 use crate::uniformity::Uniformity;
 

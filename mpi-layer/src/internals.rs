@@ -1,22 +1,23 @@
-//! The inside of Open MPI 5.0 that uniform collectives need: the table of a communicator's collective functions,
-//! requests, and the agreement.
+//! The inside of Open MPI 5.0 that uniform collectives need: the table of a communicator's collective functions, and
+//! the agreement.
 //!
-//! Structs are those of communicator.h, coll.h, request.h and opal_object.h on 64-bit systems. Before the first use a
+//! Structs are those of communicator.h and coll.h on 64-bit systems. Before the first use a
 //! communicator is looked at through `/proc/self/mem`, where a wrong address is an error and no crash.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::Ordering;
 
+use crate::objects::{Base, Class, Classes, Object};
 use crate::openmpi::Library;
-
-/// An object of Open MPI.
-pub type Object = *mut c_void;
+use crate::requests::{Request, Requests};
+use crate::statement::Statement;
 
 /// Functions in a communicator's table, and among them the first ones of each kind.
 pub const SLOTS: usize = 69;
+pub const BARRIER: usize = 6;
 pub const NONBLOCKING: usize = 17;
 pub const IALLREDUCE: usize = NONBLOCKING + 2;
 pub const PERSISTENT: usize = 34;
@@ -35,108 +36,8 @@ const MODULE_FUNCTIONS: usize = 24;
 /// A bit of the epoch that Open MPI, which counts from 0, never sets.
 const SHADOW: u32 = 1 << 31;
 
-/// `OMPI_REQUEST_COLL`, `OMPI_REQUEST_INVALID`, `OMPI_REQUEST_INACTIVE` and `OMPI_REQUEST_ACTIVE`.
-const TYPE_COLLECTIVE: c_int = 4;
-const STATE_INVALID: c_int = 0;
-const STATE_INACTIVE: c_int = 1;
-const STATE_ACTIVE: c_int = 2;
-/// `REQUEST_COMPLETED`.
-const COMPLETED: Object = 1 as Object;
 /// `OMPI_COMM_CID_INTRA`.
 const NUMBER_IN_ONE_GROUP: c_int = 0x00000020;
-/// `MPI_UNDEFINED`.
-const UNDEFINED: c_int = -32766;
-
-/// `opal_class_t`.
-#[repr(C)]
-pub struct Class {
-    pub name: *const c_char,
-    pub parent: *mut Class,
-    pub construct: Option<unsafe extern "C" fn(Object)>,
-    pub destruct: Option<unsafe extern "C" fn(Object)>,
-    pub initialised: c_int,
-    pub depth: c_int,
-    pub constructors: *mut Option<unsafe extern "C" fn(Object)>,
-    pub destructors: *mut Option<unsafe extern "C" fn(Object)>,
-    pub size: usize,
-}
-
-/// `opal_object_t`.
-#[repr(C)]
-struct Base {
-    class: *mut Class,
-    references: AtomicI32,
-}
-
-/// `ompi_status_public_t`.
-#[repr(C)]
-struct Status {
-    source: c_int,
-    tag: c_int,
-    error: c_int,
-    cancelled: c_int,
-    count: usize,
-}
-
-/// `ompi_request_t`.
-#[repr(C)]
-pub struct Request {
-    base: Base,
-    list: [Object; 2],
-    on_list: c_int,
-    registration: [Object; 2],
-    kind: c_int,
-    status: Status,
-    complete: AtomicPtr<c_void>,
-    state: c_int,
-    persistent: bool,
-    index: c_int,
-    pub start: Option<unsafe extern "C" fn(usize, *mut *mut Request) -> c_int>,
-    pub free: Option<unsafe extern "C" fn(*mut *mut Request) -> c_int>,
-    cancel: Option<unsafe extern "C" fn(*mut Request, c_int) -> c_int>,
-    on_complete: Object,
-    on_complete_data: Object,
-    comm: Object,
-}
-
-const _: () = assert!(std::mem::offset_of!(Request, status) == 0x40);
-const _: () = assert!(std::mem::offset_of!(Request, complete) == 0x58);
-const _: () = assert!(std::mem::offset_of!(Request, free) == 0x78);
-const _: () = assert!(std::mem::offset_of!(Request, on_complete) == 0x88);
-
-impl Request {
-    /// Whether the operation has ended.
-    ///
-    /// # Safety
-    /// A request that lives.
-    pub unsafe fn is_complete(request: *const Self) -> bool {
-        // SAFETY: as required of the caller.
-        unsafe { (*request).complete.load(Ordering::Acquire) == COMPLETED }
-    }
-
-    /// How it has ended.
-    ///
-    /// # Safety
-    /// A request that has ended.
-    pub unsafe fn code(request: *const Self) -> c_int {
-        // SAFETY: as required of the caller.
-        unsafe { (*request).status.error }
-    }
-
-    /// Gives a request back to its maker.
-    ///
-    /// # Safety
-    /// A request that has ended and is not used again.
-    pub unsafe fn give_back(mut request: *mut Self) {
-        // SAFETY: as required of the caller; every request has this function.
-        unsafe {
-            if let Some(free) = (*request).free {
-                free(&mut request);
-            }
-        }
-    }
-}
-
 /// One function of a communicator's table, and the module that it belongs to.
 #[repr(C)]
 pub struct Slot {
@@ -145,7 +46,7 @@ pub struct Slot {
 }
 
 type Agree = unsafe extern "C" fn(
-    *mut c_int,
+    *mut Statement,
     c_int,
     Object,
     Object,
@@ -174,20 +75,17 @@ type SetCommunicator = unsafe extern "C" fn(
 /// Functions and objects of the loaded Open MPI.
 pub struct Internals {
     progress: unsafe extern "C" fn(),
-    initialise_class: unsafe extern "C" fn(*mut Class),
+    pub classes: Classes,
+    pub requests: Requests,
     module_class: *mut Class,
-    request_class: *mut Class,
-    null_request: *mut Request,
     null_communicator: Object,
-    requests_in_fortran: Object,
-    set_in_fortran: unsafe extern "C" fn(Object, c_int, Object) -> c_int,
-    complete_request: unsafe extern "C" fn(*mut Request) -> c_int,
     make_communicator: SetCommunicator,
     next_number: NextNumber,
+    free_communicator: unsafe extern "C" fn(*mut Object) -> c_int,
     make_agreements: unsafe extern "C" fn(Object, *mut c_int) -> Object,
     agree: Agree,
     integer: Object,
-    and: Object,
+    minimum: Object,
     nobody: Object,
     errors_return: Object,
     world: Object,
@@ -218,20 +116,17 @@ impl Internals {
         unsafe {
             Some(Self {
                 progress: library.function(c"opal_progress")?,
-                initialise_class: library.function(c"opal_class_initialize")?,
+                classes: Classes::find(&library)?,
+                requests: Requests::find(&library)?,
                 module_class: library.symbol(c"mca_coll_base_module_t_class")?.cast(),
-                request_class: library.symbol(c"ompi_coll_base_nbc_request_t_class")?.cast(),
-                null_request: library.predefined(c"ompi_request_null")?.cast(),
                 null_communicator: library.predefined(c"ompi_mpi_comm_null")?,
-                requests_in_fortran: library.symbol(c"ompi_request_f_to_c_table")?,
-                set_in_fortran: library.function(c"opal_pointer_array_set_item")?,
-                complete_request: library.function(c"ompi_grequest_complete")?,
                 make_communicator: library.function(c"ompi_comm_set")?,
                 next_number: library.function(c"ompi_comm_nextcid_nb")?,
+                free_communicator: library.function(c"ompi_comm_free")?,
                 make_agreements: library.function(c"mca_coll_ftagree_comm_query")?,
                 agree: library.function(c"mca_coll_ftagree_iera_intra")?,
                 integer: library.predefined(c"ompi_mpi_int")?,
-                and: library.predefined(c"ompi_mpi_op_band")?,
+                minimum: library.predefined(c"ompi_mpi_op_min")?,
                 nobody: library.predefined(c"ompi_mpi_group_empty")?,
                 errors_return: library.predefined(c"ompi_mpi_errors_return")?,
                 world: library.predefined(c"ompi_mpi_comm_world")?,
@@ -340,6 +235,18 @@ impl Internals {
         }
     }
 
+    /// Frees what [`shadow`](Self::shadow) has made.
+    ///
+    /// # Safety
+    /// No agreement is under way there.
+    pub unsafe fn free_shadow(&self, mut shadow: Object, module: Object) {
+        // SAFETY: as required of the caller; nobody else knows them.
+        unsafe {
+            (self.free_communicator)(&mut shadow);
+            self.classes.destroy(module);
+        }
+    }
+
     /// # Safety
     /// A communicator that lives, and a group of its members.
     unsafe fn make(&self, made: &mut Object, comm: Object, group: Object) -> c_int {
@@ -392,15 +299,32 @@ impl Internals {
         }
     }
 
-    /// Starts to agree on the bits that all living members have set in `value`, which receives them.
+    /// Starts to agree on the least of each number that living members have in `statement`, which receives them.
     ///
     /// # Safety
-    /// A shadow and its module; `value` stays until the request has completed.
-    pub unsafe fn agree(&self, value: *mut c_int, shadow: Object, module: Object) -> Result<*mut Request, c_int> {
+    /// A shadow and its module; the statement stays until the request has completed.
+    pub unsafe fn agree(
+        &self,
+        statement: *mut Statement,
+        shadow: Object,
+        module: Object,
+    ) -> Result<*mut Request, c_int> {
         let (mut request, mut nobody) = (std::ptr::null_mut(), self.nobody);
+        let numbers = const { size_of::<Statement>() / size_of::<c_int>() } as c_int;
         // SAFETY: as required of the caller; the group is Open MPI's own and is not changed.
-        let status =
-            unsafe { (self.agree)(value, 1, self.integer, self.and, &mut nobody, false, shadow, &mut request, module) };
+        let status = unsafe {
+            (self.agree)(
+                statement,
+                numbers,
+                self.integer,
+                self.minimum,
+                &mut nobody,
+                false,
+                shadow,
+                &mut request,
+                module,
+            )
+        };
         if status == 0 { Ok(request) } else { Err(status) }
     }
 
@@ -410,117 +334,8 @@ impl Internals {
         unsafe { (self.progress)() };
     }
 
-    /// A new class of collective modules, with this destructor and this many bytes more.
-    pub fn module_subclass(&self, destruct: unsafe extern "C" fn(Object), more: usize) -> *mut Class {
-        // SAFETY: the parent is a class of Open MPI; the new one lives for ever.
-        unsafe {
-            (self.initialise_class)(self.module_class);
-            let class = Box::into_raw(Box::new(Class {
-                name: c"ringwatch_module".as_ptr(),
-                parent: self.module_class,
-                construct: None,
-                destruct: Some(destruct),
-                initialised: 0,
-                depth: 0,
-                constructors: std::ptr::null_mut(),
-                destructors: std::ptr::null_mut(),
-                size: (*self.module_class).size + more,
-            }));
-            (self.initialise_class)(class);
-            class
-        }
-    }
-
-    /// A new object of a class, zero but for what the constructors do.
-    ///
-    /// # Safety
-    /// A class that is initialised.
-    pub unsafe fn object(&self, class: *mut Class) -> Object {
-        // SAFETY: as required of the caller: the size is the class's, and the list of constructors ends with null.
-        unsafe {
-            let object = libc::calloc(1, (*class).size);
-            if !object.is_null() {
-                let base = object.cast::<Base>();
-                (*base).class = class;
-                (*base).references = AtomicI32::new(1);
-                let mut constructor = (*class).constructors;
-                while let Some(construct) = *constructor {
-                    construct(object);
-                    constructor = constructor.add(1);
-                }
-            }
-            object
-        }
-    }
-
-    /// A new request of the kind that collectives without blocking have, with room for what Open MPI keeps there.
-    pub fn request(&self) -> *mut Request {
-        // SAFETY: the class is initialised first.
-        unsafe {
-            (self.initialise_class)(self.request_class);
-            self.object(self.request_class).cast()
-        }
-    }
-
-    /// Makes a request ready for its use on `comm`. A persistent one is active from its start.
-    ///
-    /// # Safety
-    /// A request of [`request`](Self::request) that nobody uses.
-    pub unsafe fn open(&self, request: *mut Request, comm: Object, persistent: bool) {
-        // SAFETY: as required of the caller.
-        unsafe {
-            let request = &mut *request;
-            request.kind = TYPE_COLLECTIVE;
-            request.status = Status { source: -1, tag: -1, error: 0, cancelled: 0, count: 0 };
-            request.complete.store(if persistent { COMPLETED } else { std::ptr::null_mut() }, Ordering::Release);
-            request.state = if persistent { STATE_INACTIVE } else { STATE_ACTIVE };
-            request.persistent = persistent;
-            (request.start, request.free, request.cancel) = (None, None, None);
-            (request.on_complete, request.on_complete_data) = (std::ptr::null_mut(), std::ptr::null_mut());
-            request.comm = comm;
-        }
-    }
-
-    /// Makes a persistent request active.
-    ///
-    /// # Safety
-    /// One that was opened as persistent and is not active.
-    pub unsafe fn activate(&self, request: *mut Request) {
-        // SAFETY: as required of the caller.
-        unsafe {
-            (*request).status.error = 0;
-            (*request).complete.store(std::ptr::null_mut(), Ordering::Release);
-            (*request).state = STATE_ACTIVE;
-        }
-    }
-
-    /// Completes a request with this status, and wakes up who waits for it.
-    ///
-    /// # Safety
-    /// An active request.
-    pub unsafe fn complete(&self, request: *mut Request, error: c_int) {
-        // SAFETY: as required of the caller. The function gives back the reference that is added.
-        unsafe {
-            (*request).status.error = error;
-            (*request).base.references.fetch_add(1, Ordering::AcqRel);
-            (self.complete_request)(request);
-        }
-    }
-
-    /// What every request's free function does: takes the handle from its owner.
-    ///
-    /// # Safety
-    /// The handle of a request that has ended.
-    pub unsafe fn close(&self, handle: *mut *mut Request) {
-        // SAFETY: as required of the caller; a number in Fortran is an index of that table.
-        unsafe {
-            let request = &mut **handle;
-            request.state = STATE_INVALID;
-            if request.index != UNDEFINED {
-                (self.set_in_fortran)(self.requests_in_fortran, request.index, std::ptr::null_mut());
-                request.index = UNDEFINED;
-            }
-            handle.write(self.null_request);
-        }
+    /// The class of collective modules.
+    pub fn module_class(&self) -> *mut Class {
+        self.module_class
     }
 }

@@ -12,12 +12,15 @@ mod communicators;
 mod defaults;
 mod handles;
 mod internals;
+mod line;
 mod module;
+mod objects;
 mod openmpi;
+mod requests;
 mod scope;
+mod statement;
 mod uniform;
 mod uniformity;
-mod verdict;
 
 use std::ffi::{CString, c_int, c_void};
 use std::panic::catch_unwind;

@@ -6,7 +6,8 @@ use std::panic::catch_unwind;
 use std::sync::OnceLock;
 
 use crate::communicators;
-use crate::internals::{Class, Internals, Object};
+use crate::internals::Internals;
+use crate::objects::{Class, Object};
 
 /// Of `mca_coll_base_module_t`: the function that is called when it is chosen.
 const ENABLE: usize = 16;
@@ -16,10 +17,14 @@ static CLASS: OnceLock<usize> = OnceLock::new();
 
 /// A module for a communicator that is being made; null if there is no memory.
 pub fn of(mpi: &Internals, comm: Object) -> Object {
-    let class = *CLASS.get_or_init(|| mpi.module_subclass(freed, size_of::<Object>()) as usize) as *mut Class;
-    // SAFETY: the class is initialised, and its size has room for the communicator at the end.
+    let make = || {
+        // SAFETY: the class of all modules; this library is never unloaded.
+        unsafe { mpi.classes.subclass(mpi.module_class(), freed, size_of::<Object>()) as usize }
+    };
+    let class = *CLASS.get_or_init(make) as *mut Class;
+    // SAFETY: the class has room for the communicator at the end of its objects.
     unsafe {
-        let module = mpi.object(class);
+        let module = mpi.classes.object(class);
         if !module.is_null() {
             module.byte_add(ENABLE).cast::<unsafe extern "C" fn(Object, Object) -> c_int>().write(enabled);
             place(class, module).write(comm);

@@ -4,9 +4,10 @@
  *   uniform --events DIR --uniform VALUE --how HOW --seed NUMBER OP...
  *
  *   VALUE    local, create or coll
- *   HOW      how the communicators get it: set (MPI_Comm_set_info), dup (duplicates of ones that were set) or default
- *            (not at all: the job's parameter)
- *   OP       an operation of the table below; with "i" before it without blocking, with "p" persistent
+ *   HOW      how the communicators get it: set (MPI_Comm_set_info), group (the same, and the error scope group), dup
+ *            (duplicates of ones that were set) or default (not at all: the job's parameter)
+ *   OP       an operation of the table below; with "i" before it without blocking, with "p" persistent, with
+ *            "s" several at once without blocking
  *
  * For operation k, counted from 0, the victim is the rank size - 1 - k, which kills itself in a call and at a moment
  * that the seed decides. Members of a communicator stand in an order that the seed decides, too. Events are lines "rank nanoseconds
@@ -24,7 +25,7 @@
 
 #include "diary.h"
 
-enum { MOST_OPERATIONS = 5, MOST_MEMBERS = 16, TAG = 7, LAST_CALL = 8, LONGEST_LIFE_US = 4000 };
+enum { MOST_OPERATIONS = 5, MOST_MEMBERS = 16, SEVERAL = 4, TAG = 7, LAST_CALL = 8, LONGEST_LIFE_US = 4000 };
 
 static int world_size;
 static unsigned long seed = 1;
@@ -44,10 +45,10 @@ static int class_of(int code) {
     return class;
 }
 
-static void set_uniform(MPI_Comm comm, const char *value) {
+static void set_key(MPI_Comm comm, const char *key, const char *value) {
     MPI_Info info;
     MPI_Info_create(&info);
-    MPI_Info_set(info, "mpix_error_uniform", value);
+    MPI_Info_set(info, key, value);
     MPI_Comm_set_info(comm, info);
     MPI_Info_free(&info);
 }
@@ -70,8 +71,8 @@ static void dies(int signal) {
 /* ---- operations ---- */
 
 /* Data of the calls: each member sends its rank + 1 wherever it sends. */
-static int me, members, sent[MOST_MEMBERS], got[MOST_MEMBERS], ones[MOST_MEMBERS], places[MOST_MEMBERS],
-    bytes[MOST_MEMBERS];
+static int me, members, sent[MOST_MEMBERS], ones[MOST_MEMBERS], places[MOST_MEMBERS], bytes[MOST_MEMBERS];
+static int room[SEVERAL][MOST_MEMBERS], *got = room[0];
 static MPI_Aint displacements[MOST_MEMBERS];
 static MPI_Datatype types[MOST_MEMBERS];
 
@@ -79,7 +80,7 @@ static void prepare(MPI_Comm comm) {
     MPI_Comm_rank(comm, &me);
     MPI_Comm_size(comm, &members);
     for (int i = 0; i < members; i++) {
-        sent[i] = me + 1, got[i] = 0, ones[i] = 1, places[i] = i, bytes[i] = i * (int)sizeof(int), types[i] = MPI_INT;
+        sent[i] = me + 1, ones[i] = 1, places[i] = i, bytes[i] = i * (int)sizeof(int), types[i] = MPI_INT;
         displacements[i] = bytes[i];
     }
 }
@@ -109,22 +110,37 @@ static void prepare(MPI_Comm comm) {
     CALL(Neighbor_alltoallv, neighbor_alltoallv, sent, ones, places, MPI_INT, got, ones, places, MPI_INT)              \
     CALL(Neighbor_alltoallw, neighbor_alltoallw, sent, ones, displacements, types, got, ones, displacements, types)
 
-enum { BLOCKING, NONBLOCKING, PERSISTENT };
+enum form { BLOCKING, NONBLOCKING, PERSISTENT, SEVERAL_AT_ONCE };
 
-/* One call of a collective; a persistent one is made with the first. */
-static int collective(MPI_Comm comm, const char *name, int form, MPI_Request *request) {
+/* Starts a collective, or makes a blocking call; a persistent one is made with the first start. */
+static int begin(MPI_Comm comm, const char *name, enum form form, MPI_Request *request) {
     int code = MPI_ERR_OTHER;
 #define CALL(Name, small, ...)                                                                                         \
     if (!strcmp(name, #small)) {                                                                                       \
-        if (form == BLOCKING) return MPI_##Name(__VA_ARGS__ __VA_OPT__(, ) comm);                                      \
-        if (form == NONBLOCKING) code = MPI_I##small(__VA_ARGS__ __VA_OPT__(, ) comm, request);                        \
+        if (form == BLOCKING) code = MPI_##Name(__VA_ARGS__ __VA_OPT__(, ) comm);                                      \
+        else if (form != PERSISTENT) code = MPI_I##small(__VA_ARGS__ __VA_OPT__(, ) comm, request);                    \
         else if (*request != MPI_REQUEST_NULL) code = MPI_SUCCESS;                                                     \
         else code = MPI_##Name##_init(__VA_ARGS__ __VA_OPT__(, ) comm, MPI_INFO_NULL, request);                        \
     }
     COLLECTIVES(CALL)
 #undef CALL
-    if (code == MPI_SUCCESS && form == PERSISTENT) code = MPI_Start(request);
-    return code == MPI_SUCCESS ? MPI_Wait(request, MPI_STATUS_IGNORE) : code;
+    return code == MPI_SUCCESS && form == PERSISTENT ? MPI_Start(request) : code;
+}
+
+/* Calls a collective, or several before it waits; returns how many, and their codes. */
+static int collective(MPI_Comm comm, const char *name, enum form form, MPI_Request *persistent, int codes[SEVERAL]) {
+    MPI_Request requests[SEVERAL];
+    int calls = form == SEVERAL_AT_ONCE ? SEVERAL : 1;
+    for (int i = 0; i < calls; i++) {
+        got = room[i];
+        got[0] = 0;
+        requests[i] = form == PERSISTENT ? *persistent : MPI_REQUEST_NULL;
+        codes[i] = begin(comm, name, form, &requests[i]);
+    }
+    for (int i = 0; i < calls; i++)
+        if (codes[i] == MPI_SUCCESS) codes[i] = MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+    if (form == PERSISTENT) *persistent = requests[0];
+    return calls;
 }
 
 /* What the first number is that a successful collective leaves here; -1 if nothing is known about it. */
@@ -189,23 +205,30 @@ static bool is_collective(const char *name) {
 
 /* Calls the operation until it fails; sets the alarm before one of the calls. */
 static void repeat(int k, MPI_Comm comm, const char *operation, int last_call, useconds_t life) {
-    int form = BLOCKING, code, call = 0;
+    enum form form = BLOCKING;
     const char *name = operation;
-    if (!is_collective(name)) {
-        form = *name == 'i' ? NONBLOCKING : PERSISTENT;
-        if (is_collective(name + 1)) name++;
+    if (!is_collective(name) && is_collective(name + 1)) {
+        form = *name == 'i' ? NONBLOCKING : *name == 'p' ? PERSISTENT : SEVERAL_AT_ONCE;
+        name++;
     }
-    MPI_Request request = MPI_REQUEST_NULL;
     bool collects = is_collective(name);
-    for (;; call++) {
-        got[0] = 0;
-        if (call == last_call) ualarm(life, 0);
-        code = collects ? collective(comm, name, form, &request) : constructor(comm, name);
-        if (code != MPI_SUCCESS) break;
-        if (collects && expected(name) >= 0 && got[0] != expected(name)) event("wrong %d %s call %d: %d", k, operation, call, got[0]);
+    MPI_Request request = MPI_REQUEST_NULL;
+    int first = MPI_SUCCESS, next = MPI_SUCCESS, failed = -1;
+    for (int call = 0, calls = 1; next == MPI_SUCCESS; call += calls) {
+        int codes[SEVERAL];
+        if (last_call >= 0 && last_call < call + calls) ualarm(life, 0), last_call = -1;
+        if (collects) calls = collective(comm, name, form, &request, codes);
+        else codes[0] = constructor(comm, name);
+        for (int i = 0; i < calls; i++) {
+            bool right = !collects || expected(name) < 0 || room[i][0] == expected(name);
+            if (codes[i] == MPI_SUCCESS && (!right || failed >= 0))
+                event("wrong %d %s call %d: %d", k, operation, call + i, room[i][0]);
+            if (codes[i] == MPI_SUCCESS) continue;
+            if (failed < 0) failed = call + i, first = codes[i];
+            else next = codes[i];
+        }
     }
-    int next = collects ? collective(comm, name, form, &request) : constructor(comm, name);
-    event("ended %d %d %d %d", k, call, class_of(code), class_of(next));
+    event("ended %d %d %d %d", k, failed, class_of(first), class_of(next));
 }
 
 int main(int count, char **arguments) {
@@ -228,7 +251,7 @@ int main(int count, char **arguments) {
     event("started %d %s", (int)getpid(), host);
 
     MPI_Comm_dup(MPI_COMM_WORLD, &calm);
-    set_uniform(calm, "local");
+    set_key(calm, "mpix_error_uniform", "local");
     MPI_Comm comms[MOST_OPERATIONS];
     int last_calls[MOST_OPERATIONS];
     useconds_t lives[MOST_OPERATIONS];
@@ -244,7 +267,8 @@ int main(int count, char **arguments) {
             MPI_Comm line = comms[k];
             MPI_Cart_create(line, 1, &size, &wraps, 0, &comms[k]);
         }
-        if (strcmp(how, "default")) set_uniform(comms[k], value);
+        if (strcmp(how, "default")) set_key(comms[k], "mpix_error_uniform", value);
+        if (!strcmp(how, "group")) set_key(comms[k], "mpix_error_scope", "group");
         if (!strcmp(how, "dup")) {
             MPI_Comm origin = comms[k];
             MPI_Comm_dup(origin, &comms[k]);

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use system_tests::diary::{Diaries, Entry, PROC_FAILED};
+use system_tests::diary::{Diaries, Entry, PROC_FAILED, REVOKED};
 use system_tests::job::{compile, compile_fortran};
 use system_tests::{Job, Lab, in_lab};
 
 /// `MPI_ERR_INFO_VALUE`.
 const INFO_VALUE: &str = "33";
+/// `MPI_ERR_TRUNCATE`, and `MPI_ERR_OTHER` of those who had no error of their own.
+const TRUNCATE: &str = "15";
+const OTHER: &str = "16";
 /// `MPI_ERR_INTERN`, to which Open MPI's own `MPI_Comm_idup` turns every error of a failure.
 const INTERN: &str = "17";
 /// Most operations of one job: each costs it a rank.
@@ -36,6 +39,8 @@ const COLLECTIVES: [&str; 17] = [
     "scan",
     "exscan",
 ];
+const NEIGHBOURHOOD: [&str; 5] =
+    ["neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv", "neighbor_alltoallw"];
 const CONSTRUCTORS: [&str; 8] =
     ["dup", "idup", "split", "split_type", "create", "cart_create", "graph_create", "dist_graph_adjacent"];
 
@@ -93,9 +98,14 @@ fn strike_in(
             let same = ends.iter().all(|end| *end == ends[0]);
             outcome.require(same, &what(&format!("{operation} ends in the same way at all survivors: {ends:?}")));
             let classes = ends[0].split_once(' ').map(|(_, classes)| classes);
-            let class = if *operation == "idup" { INTERN } else { PROC_FAILED };
-            let failed = classes == Some(&format!("{class} {class}"));
-            outcome.require(failed, &what(&format!("{operation} and the next call fail with {class}: {ends:?}")));
+            // Where a death revokes as well, the one or the other is met first.
+            let expected: &[[&str; 2]] = match (*operation, how) {
+                ("idup", _) => &[[INTERN, INTERN]],
+                (_, "group") => &[[REVOKED, REVOKED], [PROC_FAILED, REVOKED]],
+                _ => &[[PROC_FAILED, PROC_FAILED]],
+            };
+            let failed = expected.iter().any(|pair| classes == Some(&pair.join(" ")));
+            outcome.require(failed, &what(&format!("{operation} and the next call end as {expected:?}: {ends:?}")));
         }
     }
     ends
@@ -124,9 +134,22 @@ fn collectives_that_do_not_block() {
     strike_all("coll", "i", &COLLECTIVES);
 }
 
+/// Operations that are under way together may share an agreement.
+#[test]
+fn several_collectives_at_once() {
+    strike_all("coll", "s", &["barrier", "bcast", "reduce", "allreduce", "alltoallv", "scan"]);
+}
+
 #[test]
 fn persistent_collectives() {
     strike_all("coll", "p", &COLLECTIVES);
+}
+
+#[test]
+fn neighbourhood_collectives() {
+    strike_all("coll", "", &NEIGHBOURHOOD);
+    strike_all("coll", "i", &NEIGHBOURHOOD);
+    strike_all("coll", "p", &NEIGHBOURHOOD);
 }
 
 #[test]
@@ -215,6 +238,29 @@ fn by_parameter_and_by_inheritance() {
     });
 }
 
+/// Where a death revokes the communicator, all survivors are told that, in the same call.
+#[test]
+fn with_the_scope_group() {
+    in_lab(|lab| {
+        for seed in 1..=repetitions() {
+            strike(lab, Job::new(), "coll", "group", seed, &["bcast", "allreduce", "igather", "pscan", "split"]);
+        }
+    });
+}
+
+/// A program that revokes, shrinks and agrees works as before where everything is uniform.
+#[test]
+fn the_usual_recovery() {
+    in_lab(|lab| {
+        let job = Job::new().options(&["--mca", "coll_ringwatch_error_uniform", "coll"]);
+        let job = job.blocked_in("allreduce", &[5]).arguments(&["--die", "kill"]);
+        let mut job = job.arguments(&["--mix", "p2p,any,rooted,all,vector,nonblocking"]).start(lab);
+        job.wait_until_blocked();
+        let _ = job.go();
+        job.finish().recovered(&[5]);
+    });
+}
+
 /// Open MPI itself refuses a word that is none, and says which there are.
 #[test]
 fn a_bad_parameter_is_refused() {
@@ -257,4 +303,23 @@ fn in_fortran_with_the_module_mpi_f08() {
 #[test]
 fn in_python() {
     in_another_language(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/programs/uniform.py")));
+}
+
+/// Nobody dies: results are right, an error of one member is an error of that call only, and nothing is left behind.
+#[test]
+fn without_a_death() {
+    in_lab(|lab| {
+        let outcome = Job::new().ranks(4).diarist(&compile("calm", "mpicc")).run(lab);
+        let wrong = outcome.diaries.all("wrong").next().map(Entry::text);
+        outcome.require(wrong.is_none(), &format!("results are right, not {wrong:?}"));
+        for rank in 0..4 {
+            let own = if rank == 3 { TRUNCATE } else { OTHER };
+            for (event, class) in [("own", own), ("next", "0"), ("freed", "0")] {
+                let told = outcome.diaries.first(rank, event).map(Entry::text);
+                outcome.require(told.as_deref() == Some(class), &format!("'{event}' is {class}, not {told:?}"));
+            }
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
 }

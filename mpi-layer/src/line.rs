@@ -1,0 +1,311 @@
+//! The operations of one uniform communicator, in the order in which all of its members have them.
+//!
+//! Members agree on operations that have ended for them, one agreement at a time. Each of them takes part in the next
+//! agreement as soon as its first operation that is not agreed on has ended; that comes for every member, so all take part
+//! in the same agreements. The first in which somebody has seen a death ends the communicator: the operations that are not
+//! agreed on by then, and all that follow, fail at every member, without further agreement.
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::internals::{Internals, SLOTS};
+use crate::objects::Object;
+use crate::requests::Request;
+use crate::statement::{ERR_INTERN, ERR_OTHER, ERR_PROC_FAILED, Standing, Statement, Verdict, statement, verdict};
+
+/// The operations of a communicator.
+pub struct Line {
+    comm: usize,
+    /// See [`Internals::shadow`].
+    shadow: usize,
+    agreements: usize,
+    stock: [usize; SLOTS],
+    saw_death: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// A stock function is being called: what it calls in its turn is a part of it.
+    inside: bool,
+    /// Operations that are not agreed on.
+    queue: VecDeque<Operation>,
+    agreeing: Option<Agreement>,
+    /// The class with which all further operations end.
+    ended: Option<c_int>,
+    numbers: Numbers,
+    /// The communicator is freed.
+    closed: bool,
+}
+
+/// Open MPI's turn to number a communicator that was to be made from this one.
+#[derive(Default)]
+enum Numbers {
+    #[default]
+    Free,
+    Kept,
+    /// See [`Internals::release_numbers`].
+    Released(*mut Request),
+}
+
+/// An operation.
+pub struct Operation {
+    /// What it returned by itself.
+    pub code: c_int,
+    /// Its own request, as long as that has not ended.
+    pub own: Option<*mut Request>,
+    pub own_is_persistent: bool,
+    /// It may be a part of numbering a communicator.
+    pub numbers: bool,
+    pub told: Told,
+}
+
+/// Who gets the result.
+pub enum Told {
+    Nobody,
+    Caller(Arc<AtomicI32>),
+    Request(*mut Request),
+}
+
+struct Agreement {
+    request: *mut Request,
+    statement: Box<Statement>,
+}
+
+/// How an operation begins.
+pub enum Begin {
+    /// As a part of one that has begun.
+    Nested,
+    /// Not at all, because it cannot succeed.
+    Cut,
+    Now,
+}
+
+// SAFETY: requests are used under the lock of their line only, by whichever thread drives progress.
+unsafe impl Send for Operation {}
+// SAFETY: as above.
+unsafe impl Send for Agreement {}
+// SAFETY: as above.
+unsafe impl Send for Numbers {}
+
+/// Locks, whatever happened to a thread that held it.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Line {
+    /// For a communicator that has its collectives; `None` if there is no memory.
+    pub fn new(mpi: &Internals, comm: Object) -> Option<Self> {
+        // SAFETY: the communicator lives and has its collectives.
+        let (shadow, agreements, stock) = unsafe {
+            let (shadow, agreements) = mpi.shadow(comm)?;
+            let slots = mpi.table(comm);
+            (shadow as usize, agreements as usize, std::array::from_fn(|slot| slots[slot].function as usize))
+        };
+        let saw_death = AtomicBool::new(mpi.has_dead_members(comm));
+        Some(Self { comm: comm as usize, shadow, agreements, stock, saw_death, state: Mutex::default() })
+    }
+
+    /// See [`Internals::shadow`].
+    pub fn shadow(&self) -> Object {
+        self.shadow as Object
+    }
+
+    /// The functions that Open MPI chose for the communicator.
+    pub fn stock(&self) -> [Object; SLOTS] {
+        self.stock.map(|address| address as Object)
+    }
+
+    /// One of them.
+    pub fn stock_function(&self, slot: usize) -> Object {
+        self.stock[slot] as Object
+    }
+
+    /// A member is dead.
+    pub fn see_death(&self) {
+        self.saw_death.store(true, Ordering::Release);
+    }
+
+    /// The class with which all further operations end, if they do.
+    pub fn ended(&self) -> Option<c_int> {
+        lock(&self.state).ended
+    }
+
+    /// Whether all operations are agreed on.
+    pub fn is_idle(&self) -> bool {
+        lock(&self.state).queue.is_empty()
+    }
+
+    /// The communicator is being freed. Others may have agreed to the next operation as failed; so does this member if it
+    /// knows why, while MPI `runs`. Returns whether Open MPI will still write the result of an agreement.
+    pub fn close(&self, mpi: &Internals, runs: bool) -> bool {
+        let mut state = lock(&self.state);
+        if runs && state.agreeing.is_none() {
+            self.step(mpi, &mut state);
+        }
+        state.closed = true;
+        let agreeing = state.agreeing.is_some();
+        if !agreeing {
+            // SAFETY: no other agreement will be started.
+            unsafe { mpi.free_shadow(self.shadow(), self.agreements as Object) };
+        }
+        agreeing
+    }
+
+    fn standing(&self, mpi: &Internals) -> Standing {
+        // SAFETY: called for lines that are not closed, so the communicator is not freed.
+        if unsafe { mpi.is_revoked(self.comm as Object) } {
+            Standing::Revoked
+        } else if self.saw_death.load(Ordering::Acquire) {
+            Standing::Damaged
+        } else {
+            Standing::Sound
+        }
+    }
+
+    /// The next operation begins; after [`Begin::Now`] it has to [`end`](Self::end).
+    pub fn begin(&self, mpi: &Internals) -> Begin {
+        let mut state = lock(&self.state);
+        if state.inside {
+            Begin::Nested
+        } else if state.ended.is_some() || self.standing(mpi) != Standing::Sound {
+            Begin::Cut
+        } else {
+            state.inside = true;
+            Begin::Now
+        }
+    }
+
+    /// The stock function has returned.
+    pub fn end(&self) {
+        lock(&self.state).inside = false;
+    }
+
+    /// The operation that has begun, or could not, waits for its agreement.
+    pub fn append(&self, operation: Operation) {
+        lock(&self.state).queue.push_back(operation);
+    }
+
+    /// Does what can be done without waiting. Does nothing when another thread, or this one further up, does it.
+    pub fn advance(&self, mpi: &Internals) {
+        let Ok(mut state) = self.state.try_lock() else { return };
+        if state.closed {
+            return;
+        }
+        while self.step(mpi, &mut state) {}
+        self.release_numbers(mpi, &mut state);
+    }
+
+    /// One step; false if there is none.
+    fn step(&self, mpi: &Internals, state: &mut State) -> bool {
+        if let Some(agreement) = &state.agreeing {
+            // SAFETY: the request is given back only here.
+            let verdict = unsafe {
+                if !Request::is_complete(agreement.request) {
+                    return false;
+                }
+                let status = Request::code(agreement.request);
+                Request::give_back(agreement.request);
+                verdict(*agreement.statement, status)
+            };
+            state.agreeing = None;
+            state.apply(mpi, verdict);
+            return true;
+        }
+        if let Some(class) = state.ended {
+            return state.queue.front_mut().is_some_and(Operation::has_ended) && state.conclude(mpi, class);
+        }
+        let standing = self.standing(mpi);
+        let ended = state.queue.iter_mut().map_while(|operation| operation.has_ended().then_some(operation.code));
+        let codes: Vec<_> = ended.collect();
+        // Where the next operation cannot succeed, and none is under way, the others may be waiting in it: Open MPI
+        // refuses it here before this module hears of it.
+        let is_cut = standing != Standing::Sound && state.queue.is_empty() && !state.inside;
+        if codes.is_empty() && !is_cut {
+            return false;
+        }
+        let mut statement = Box::new(statement(&codes, standing));
+        // SAFETY: the statement stays in its box until the request has completed, or for ever.
+        match unsafe { mpi.agree(&mut *statement, self.shadow(), self.agreements as Object) } {
+            Ok(request) => state.agreeing = Some(Agreement { request, statement }),
+            Err(_) => state.apply(mpi, Verdict::End(ERR_INTERN)),
+        }
+        true
+    }
+
+    fn release_numbers(&self, mpi: &Internals, state: &mut State) {
+        match state.numbers {
+            Numbers::Free => {}
+            // SAFETY: the communicator lives; its operations have ended, so the try fails at once.
+            Numbers::Kept => match unsafe { mpi.release_numbers(self.comm as Object) } {
+                Some(request) => state.numbers = Numbers::Released(request),
+                None => state.numbers = Numbers::Free,
+            },
+            // SAFETY: the request is given back only here.
+            Numbers::Released(request) => unsafe {
+                if Request::is_complete(request) {
+                    Request::give_back(request);
+                    state.numbers = Numbers::Free;
+                }
+            },
+        }
+    }
+}
+
+impl State {
+    fn apply(&mut self, mpi: &Internals, verdict: Verdict) {
+        match verdict {
+            Verdict::End(class) => self.ended = Some(class),
+            Verdict::Go { succeeded, flawed } => {
+                for _ in 0..succeeded {
+                    self.conclude(mpi, 0);
+                }
+                if flawed {
+                    let own = self.queue.front().map_or(0, |operation| operation.code);
+                    self.conclude(mpi, if own == 0 { ERR_OTHER } else { own });
+                }
+            }
+        }
+    }
+
+    /// The first operation ends with this code for all. Returns true.
+    fn conclude(&mut self, mpi: &Internals, code: c_int) -> bool {
+        let Some(first) = self.queue.pop_front() else { return true };
+        if first.numbers && self.ended.is_some() && matches!(self.numbers, Numbers::Free) {
+            self.numbers = Numbers::Kept;
+        }
+        match first.told {
+            Told::Nobody => {}
+            Told::Caller(place) => place.store(code, Ordering::Release),
+            // SAFETY: an active request of this library.
+            Told::Request(request) => unsafe { mpi.requests.complete(request, code) },
+        }
+        true
+    }
+}
+
+impl Operation {
+    /// One that is not begun, because it cannot succeed.
+    pub fn cut(told: Told) -> Self {
+        Self { code: ERR_PROC_FAILED, own: None, own_is_persistent: false, numbers: false, told }
+    }
+
+    /// Whether it has ended by itself.
+    fn has_ended(&mut self) -> bool {
+        let Some(own) = self.own else { return true };
+        // SAFETY: the request is given back only here, unless it is persistent.
+        unsafe {
+            if !Request::is_complete(own) {
+                return false;
+            }
+            self.code = Request::code(own);
+            if !self.own_is_persistent {
+                Request::give_back(own);
+            }
+        }
+        self.own = None;
+        true
+    }
+}

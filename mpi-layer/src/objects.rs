@@ -1,0 +1,113 @@
+//! Objects of Open MPI 5.0 (opal_object.h): they have a class, and are counted.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::AtomicI32;
+
+use crate::openmpi::Library;
+
+/// An object of Open MPI.
+pub type Object = *mut c_void;
+
+/// `opal_class_t`.
+#[repr(C)]
+pub struct Class {
+    name: *const c_char,
+    parent: *mut Class,
+    construct: Option<unsafe extern "C" fn(Object)>,
+    destruct: Option<unsafe extern "C" fn(Object)>,
+    initialised: c_int,
+    depth: c_int,
+    constructors: *mut Option<unsafe extern "C" fn(Object)>,
+    destructors: *mut Option<unsafe extern "C" fn(Object)>,
+    /// Bytes of an object.
+    pub size: usize,
+}
+
+/// `opal_object_t`, with which every object begins.
+#[repr(C)]
+pub struct Base {
+    class: *mut Class,
+    /// How many owners the object has.
+    pub references: AtomicI32,
+}
+
+/// Open MPI's classes.
+pub struct Classes {
+    initialise: unsafe extern "C" fn(*mut Class),
+}
+
+impl Classes {
+    /// `None` if this Open MPI has none.
+    pub fn find(library: &Library) -> Option<Self> {
+        // SAFETY: the type is that of opal_object.h.
+        Some(Self { initialise: unsafe { library.function(c"opal_class_initialize")? } })
+    }
+
+    /// A new class with one more destructor and so many bytes more.
+    ///
+    /// # Safety
+    /// A class of Open MPI, and a destructor that lives for ever.
+    pub unsafe fn subclass(
+        &self,
+        parent: *mut Class,
+        destruct: unsafe extern "C" fn(Object),
+        more: usize,
+    ) -> *mut Class {
+        // SAFETY: as required of the caller; the new class lives for ever, too.
+        unsafe {
+            (self.initialise)(parent);
+            let class = Box::into_raw(Box::new(Class {
+                name: c"ringwatch_module".as_ptr(),
+                parent,
+                construct: None,
+                destruct: Some(destruct),
+                initialised: 0,
+                depth: 0,
+                constructors: std::ptr::null_mut(),
+                destructors: std::ptr::null_mut(),
+                size: (*parent).size + more,
+            }));
+            (self.initialise)(class);
+            class
+        }
+    }
+
+    /// Gives back the only reference to an object.
+    ///
+    /// # Safety
+    /// An object that nobody else knows, whose memory is from `malloc`.
+    pub unsafe fn destroy(&self, object: Object) {
+        // SAFETY: as required of the caller; the list of destructors ends with null.
+        unsafe {
+            let mut destructor = (*(*object.cast::<Base>()).class).destructors;
+            while let Some(destruct) = *destructor {
+                destruct(object);
+                destructor = destructor.add(1);
+            }
+            libc::free(object);
+        }
+    }
+
+    /// A new object, zero but for what its constructors do; null if there is no memory.
+    ///
+    /// # Safety
+    /// A class of Open MPI, or one of [`subclass`](Self::subclass).
+    pub unsafe fn object(&self, class: *mut Class) -> Object {
+        // SAFETY: as required of the caller: the size is the class's, and the list of constructors ends with null.
+        unsafe {
+            (self.initialise)(class);
+            let object = libc::calloc(1, (*class).size);
+            if !object.is_null() {
+                let base = object.cast::<Base>();
+                (*base).class = class;
+                (*base).references = AtomicI32::new(1);
+                let mut constructor = (*class).constructors;
+                while let Some(construct) = *constructor {
+                    construct(object);
+                    constructor = constructor.add(1);
+                }
+            }
+            object
+        }
+    }
+}

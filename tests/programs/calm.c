@@ -1,0 +1,73 @@
+/* calm: uses of a uniform communicator in which nobody dies, written down as lines "rank nanoseconds event details".
+ *
+ *   calm --events DIR
+ *
+ * "wrong WHAT" where a result is not as it has to be, "own CLASS" after a broadcast that does not fit at the last rank,
+ * "next CLASS" of the barrier after it.
+ */
+#include <mpi.h>
+
+#include "diary.h"
+
+enum { MANY = 100, ROUNDS = 50 };
+
+static int class_of(int code) {
+    int class;
+    MPI_Error_class(code, &class);
+    return class;
+}
+
+int main(int count, char **arguments) {
+    MPI_Init(&count, &arguments);
+    int size;
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    open_diary(arguments[2]);
+
+    MPI_Comm comm;
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpix_error_uniform", "coll");
+    MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+
+    /* A datatype that is freed while it is in use. */
+    MPI_Datatype every_other;
+    MPI_Request request;
+    int data[3] = {world_rank == 0 ? 1 : 0, 0, world_rank == 0 ? 3 : 0};
+    MPI_Type_vector(2, 1, 2, MPI_INT, &every_other);
+    MPI_Type_commit(&every_other);
+    MPI_Ibcast(data, 1, every_other, 0, comm, &request);
+    MPI_Type_free(&every_other);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (data[0] != 1 || data[2] != 3) event("wrong derived");
+
+    MPI_Request requests[MANY];
+    int sent[MANY], got[MANY];
+    for (int i = 0; i < MANY; i++) {
+        sent[i] = i;
+        MPI_Iallreduce(&sent[i], &got[i], 1, MPI_INT, MPI_SUM, comm, &requests[i]);
+    }
+    MPI_Waitall(MANY, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < MANY; i++)
+        if (got[i] != i * size) event("wrong sum %d", i);
+
+    char message[64] = "";
+    int room = world_rank == size - 1 ? 4 : (int)sizeof message;
+    event("own %d", class_of(MPI_Bcast(message, room, MPI_BYTE, 0, comm)));
+    event("next %d", class_of(MPI_Barrier(comm)));
+
+    /* Under way when its communicator is freed. */
+    MPI_Ibarrier(comm, &request);
+    MPI_Comm_free(&comm);
+    event("freed %d", class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)));
+
+    for (int i = 0; i < ROUNDS; i++) {
+        MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+        MPI_Barrier(comm);
+        MPI_Comm_free(&comm);
+    }
+    MPI_Info_free(&info);
+    event("finalized %d", MPI_Finalize());
+    return 0;
+}
