@@ -19,47 +19,15 @@ use rdma_heartbeat::logging::say;
 
 use crate::handles::{Communicator, Handles, MemberDied};
 use crate::internals::Internals;
-use crate::scope::{self, Scope};
-use crate::uniformity::{self, Uniformity};
+use crate::property::{PROPERTIES, Property, SCOPE, UNIFORMITY};
+use crate::scope::Scope;
+use crate::uniformity::Uniformity;
 use crate::{module, openmpi, uniform};
 
 /// Index of the key that every communicator shows.
 const SHOWN: usize = 0;
 /// What a subscription reports where the key is absent; no program can set it, for MPI refuses an empty value.
 const ABSENT: &CStr = c"";
-
-/// What a communicator can be told with info keys: one of three values.
-struct Property {
-    /// Name of its parameter.
-    parameter: &'static CStr,
-    help: &'static CStr,
-    spellings: &'static [&'static CStr],
-    words: [&'static CStr; 3],
-    parse: fn(&CStr) -> Option<c_int>,
-    /// Text of the error for any other value.
-    refusal: &'static CStr,
-}
-
-const SCOPE: usize = 0;
-const UNIFORMITY: usize = 1;
-const PROPERTIES: [Property; 2] = [
-    Property {
-        parameter: c"error_scope",
-        help: c"Error scope of communicators whose info does not say otherwise: whose death interrupts their operations",
-        spellings: &scope::SPELLINGS,
-        words: [Scope::ALL[0].word(), Scope::ALL[1].word(), Scope::ALL[2].word()],
-        parse: |word| Scope::parse(word).map(Scope::value),
-        refusal: c"MPI_ERR_INFO_VALUE: an error scope is local, group or global; the communicator stays as it was",
-    },
-    Property {
-        parameter: c"error_uniform",
-        help: c"Error uniformity of communicators whose info does not say otherwise: which collective operations succeed at all of their members or at none",
-        spellings: &uniformity::SPELLINGS,
-        words: [Uniformity::ALL[0].word(), Uniformity::ALL[1].word(), Uniformity::ALL[2].word()],
-        parse: |word| Uniformity::parse(word).map(Uniformity::value),
-        refusal: c"MPI_ERR_INFO_VALUE: error uniformity is local, create or coll, and local among two groups; the communicator stays as it was",
-    },
-];
 
 /// The parameters of the properties.
 static DEFAULTS: [AtomicI32; 2] = [const { AtomicI32::new(0) }; 2];

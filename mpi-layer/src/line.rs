@@ -18,7 +18,7 @@ use crate::statement::{ERR_INTERN, ERR_OTHER, ERR_PROC_FAILED, Standing, Stateme
 /// The operations of a communicator.
 pub struct Line {
     comm: usize,
-    /// See [`Internals::shadow`].
+    /// See [`shadows`](crate::shadows).
     shadow: usize,
     agreements: usize,
     stock: [usize; SLOTS],
@@ -46,7 +46,7 @@ enum Numbers {
     #[default]
     Free,
     Kept,
-    /// See [`Internals::release_numbers`].
+    /// See [`Shadows::release_numbers`](crate::shadows::Shadows::release_numbers).
     Released(*mut Request),
 }
 
@@ -100,7 +100,7 @@ impl Line {
     pub fn new(mpi: &Internals, comm: Object) -> Option<Self> {
         // SAFETY: the communicator lives and has its collectives.
         let (shadow, agreements, stock) = unsafe {
-            let (shadow, agreements) = mpi.shadow(comm)?;
+            let (shadow, agreements) = mpi.shadows.new_for(comm)?;
             let slots = mpi.table(comm);
             (shadow as usize, agreements as usize, std::array::from_fn(|slot| slots[slot].function as usize))
         };
@@ -108,7 +108,7 @@ impl Line {
         Some(Self { comm: comm as usize, shadow, agreements, stock, saw_death, state: Mutex::default() })
     }
 
-    /// See [`Internals::shadow`].
+    /// See [`shadows`](crate::shadows).
     pub fn shadow(&self) -> Object {
         self.shadow as Object
     }
@@ -149,7 +149,7 @@ impl Line {
         let agreeing = state.agreeing.is_some();
         if !agreeing {
             // SAFETY: no other agreement will be started.
-            unsafe { mpi.free_shadow(self.shadow(), self.agreements as Object) };
+            unsafe { mpi.shadows.free(&mpi.classes, self.shadow(), self.agreements as Object) };
         }
         agreeing
     }
@@ -228,7 +228,7 @@ impl Line {
         }
         let mut statement = Box::new(statement(&codes, standing));
         // SAFETY: the statement stays in its box until the request has completed, or for ever.
-        match unsafe { mpi.agree(&mut *statement, self.shadow(), self.agreements as Object) } {
+        match unsafe { mpi.shadows.agree(&mut *statement, self.shadow(), self.agreements as Object) } {
             Ok(request) => state.agreeing = Some(Agreement { request, statement }),
             Err(_) => state.apply(mpi, Verdict::End(ERR_INTERN)),
         }
@@ -239,7 +239,7 @@ impl Line {
         match state.numbers {
             Numbers::Free => {}
             // SAFETY: the communicator lives; its operations have ended, so the try fails at once.
-            Numbers::Kept => match unsafe { mpi.release_numbers(self.comm as Object) } {
+            Numbers::Kept => match unsafe { mpi.shadows.release_numbers(self.comm as Object) } {
                 Some(request) => state.numbers = Numbers::Released(request),
                 None => state.numbers = Numbers::Free,
             },

@@ -1,0 +1,222 @@
+//! Agreements of communicators among themselves, not mixed up with those of the program.
+//!
+//! They run on a shadow: a communicator with the same members that nobody else knows. The program calls its agreements in
+//! an order, and those on a shadow come in another. Open MPI makes such shadows for agreements among two groups
+//! (coll_ftagree_earlyreturning.c:3248).
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
+
+use crate::objects::{Base, Classes, Object};
+use crate::openmpi::Library;
+use crate::requests::Request;
+use crate::statement::Statement;
+
+/// Of `ompi_communicator_t`: what agreements are told apart with.
+const CONTEXT_ID: usize = 0xb0;
+const EPOCH: usize = 0xe8;
+/// A bit of the epoch that Open MPI, which counts from 0, never sets.
+const SHADOW: u32 = 1 << 31;
+/// `COLL_FTAGREE_EARLY_RETURNING`, the algorithm that agrees without blocking.
+const EARLY_RETURNING: c_int = 1;
+/// `OMPI_COMM_CID_INTRA`.
+const NUMBER_IN_ONE_GROUP: c_int = 0x00000020;
+
+type Agree = unsafe extern "C" fn(
+    *mut Statement,
+    c_int,
+    Object,
+    Object,
+    *mut Object,
+    bool,
+    Object,
+    *mut *mut Request,
+    Object,
+) -> c_int;
+type NextNumber =
+    unsafe extern "C" fn(Object, Object, Object, *const c_void, *const c_void, bool, c_int, *mut *mut Request) -> c_int;
+type SetCommunicator = unsafe extern "C" fn(
+    *mut Object,
+    Object,
+    c_int,
+    *mut c_int,
+    c_int,
+    *mut c_int,
+    Object,
+    Object,
+    Object,
+    Object,
+    u32,
+) -> c_int;
+
+/// What Open MPI has for communicators and agreements.
+pub struct Shadows {
+    algorithm: *const c_int,
+    make_communicator: SetCommunicator,
+    free_communicator: unsafe extern "C" fn(*mut Object) -> c_int,
+    make_agreements: unsafe extern "C" fn(Object, *mut c_int) -> Object,
+    agree: Agree,
+    next_number: NextNumber,
+    null_communicator: Object,
+    integer: Object,
+    minimum: Object,
+    nobody: Object,
+    errors_return: Object,
+    group: unsafe extern "C" fn(Object, *mut Object) -> c_int,
+    group_size: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
+    group_free: unsafe extern "C" fn(*mut Object) -> c_int,
+}
+
+impl Shadows {
+    /// `None` if this Open MPI lacks something.
+    pub fn find(library: &Library) -> Option<Self> {
+        // SAFETY: the types are those of mpi.h, communicator.h and coll_ftagree.h.
+        unsafe {
+            Some(Self {
+                algorithm: library.symbol(c"mca_coll_ftagree_algorithm")?.cast(),
+                make_communicator: library.function(c"ompi_comm_set")?,
+                free_communicator: library.function(c"ompi_comm_free")?,
+                make_agreements: library.function(c"mca_coll_ftagree_comm_query")?,
+                agree: library.function(c"mca_coll_ftagree_iera_intra")?,
+                next_number: library.function(c"ompi_comm_nextcid_nb")?,
+                null_communicator: library.predefined(c"ompi_mpi_comm_null")?,
+                integer: library.predefined(c"ompi_mpi_int")?,
+                minimum: library.predefined(c"ompi_mpi_op_min")?,
+                nobody: library.predefined(c"ompi_mpi_group_empty")?,
+                errors_return: library.predefined(c"ompi_mpi_errors_return")?,
+                group: library.function(c"PMPI_Comm_group")?,
+                group_size: library.function(c"PMPI_Group_size")?,
+                group_free: library.function(c"PMPI_Group_free")?,
+            })
+        }
+    }
+
+    /// Whether the user has left Open MPI the algorithm that is used here.
+    pub fn fit(&self) -> bool {
+        // SAFETY: the value of a parameter of Open MPI, read after `MPI_Init`.
+        unsafe { *self.algorithm == EARLY_RETURNING }
+    }
+
+    fn size_of(&self, group: Object) -> c_int {
+        let mut size = 0;
+        // SAFETY: callers pass a group that lives.
+        unsafe { (self.group_size)(group, &mut size) };
+        size
+    }
+
+    /// A shadow, and the module that counts its agreements.
+    ///
+    /// # Safety
+    /// A communicator that lives and has its collectives, in an Open MPI that fits.
+    pub unsafe fn new_for(&self, comm: Object) -> Option<(Object, Object)> {
+        let (mut group, mut shadow) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let mut priority = 0;
+        // SAFETY: a communicator that lives; the new one is made of its group and filled in before its first use.
+        unsafe {
+            (self.group)(comm, &mut group);
+            let status = self.make(&mut shadow, comm, group);
+            (self.group_free)(&mut group);
+            if status != 0 || shadow.is_null() {
+                return None;
+            }
+            let context = comm.byte_add(CONTEXT_ID).cast::<u64>().read();
+            shadow.byte_add(CONTEXT_ID).cast::<u64>().write(context);
+            shadow.byte_add(EPOCH).cast::<u32>().write(comm.byte_add(EPOCH).cast::<u32>().read() | SHADOW);
+            let module = (self.make_agreements)(shadow, &mut priority);
+            (!module.is_null()).then_some((shadow, module))
+        }
+    }
+
+    /// Frees what [`new_for`](Self::new_for) has made.
+    ///
+    /// # Safety
+    /// No agreement is under way there.
+    pub unsafe fn free(&self, classes: &Classes, mut shadow: Object, module: Object) {
+        // SAFETY: as required of the caller; nobody else knows them.
+        unsafe {
+            (self.free_communicator)(&mut shadow);
+            classes.destroy(module);
+        }
+    }
+
+    /// # Safety
+    /// A communicator that lives, and a group of its members.
+    unsafe fn make(&self, made: &mut Object, comm: Object, group: Object) -> c_int {
+        let (nothing, no_ranks) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let size = self.size_of(group);
+        // SAFETY: as required of the caller; the list of ranks is not read where there is a group.
+        unsafe {
+            (self.make_communicator)(
+                made,
+                comm,
+                size,
+                no_ranks,
+                0,
+                no_ranks,
+                nothing,
+                self.errors_return,
+                group,
+                nothing,
+                0,
+            )
+        }
+    }
+
+    /// Lets other communicators have their numbers again after the number of one that was made from `comm` was not
+    /// agreed on: Open MPI 5.0 keeps its turn for ever then (comm_cid.c:645), unless the next try fails at once, as it
+    /// has to here. That try is for a communicator of which this process is no member. `MPI_Comm_idup` also gives back a
+    /// reference to `MPI_COMM_NULL` that it has not taken (comm.c, `ompi_comm_idup_with_info_activate`): here is one.
+    ///
+    /// # Safety
+    /// A communicator that lives and has its collectives, in an Open MPI that fits.
+    pub unsafe fn release_numbers(&self, comm: Object) -> Option<*mut Request> {
+        let (mut nobody, mut request) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let nothing = std::ptr::null();
+        // SAFETY: a communicator that lives; the new one stays, since the request uses it.
+        unsafe {
+            (*self.null_communicator.cast::<Base>()).references.fetch_add(1, Ordering::AcqRel);
+            let made = self.make(&mut nobody, comm, self.nobody) == 0;
+            let started = made
+                && (self.next_number)(
+                    nobody,
+                    comm,
+                    std::ptr::null_mut(),
+                    nothing,
+                    nothing,
+                    false,
+                    NUMBER_IN_ONE_GROUP,
+                    &mut request,
+                ) == 0;
+            started.then_some(request)
+        }
+    }
+
+    /// Starts to agree on the least of each number that living members have in `statement`, which receives them.
+    ///
+    /// # Safety
+    /// A shadow and its module; the statement stays until the request has completed.
+    pub unsafe fn agree(
+        &self,
+        statement: *mut Statement,
+        shadow: Object,
+        module: Object,
+    ) -> Result<*mut Request, c_int> {
+        let (mut request, mut nobody) = (std::ptr::null_mut(), self.nobody);
+        let numbers = const { size_of::<Statement>() / size_of::<c_int>() } as c_int;
+        // SAFETY: as required of the caller; the group is Open MPI's own and is not changed.
+        let status = unsafe {
+            (self.agree)(
+                statement,
+                numbers,
+                self.integer,
+                self.minimum,
+                &mut nobody,
+                false,
+                shadow,
+                &mut request,
+                module,
+            )
+        };
+        if status == 0 { Ok(request) } else { Err(status) }
+    }
+}
