@@ -72,7 +72,7 @@ signatures! {
 
 /// Open MPI numbers communicators with two of them, from one buffer to another, and keeps its turn to do so if the second
 /// does not fail at once; a third, within one buffer, ends every constructor, which is successful even if its request
-/// fails (comm_cid.c:697, 749 and 1061). So where all operations end, the first two fail at once, and the third later.
+/// fails (comm_cid.c:697, 749 and 1068). So where all operations end, the first two fail at once, and the third later.
 unsafe extern "C" fn iallreduce(
     sent: Object,
     got: Object,
