@@ -133,9 +133,10 @@ impl Line {
         lock(&self.state).ended
     }
 
-    /// Whether all operations are agreed on.
+    /// Whether all operations are agreed on, and Open MPI no longer needs the communicator for the numbers of others.
     pub fn is_idle(&self) -> bool {
-        lock(&self.state).queue.is_empty()
+        let state = lock(&self.state);
+        state.queue.is_empty() && matches!(state.numbers, Numbers::Free)
     }
 
     /// The communicator is being freed. Others may have agreed to the next operation as failed; so does this member if it
