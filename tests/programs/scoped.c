@@ -4,8 +4,8 @@
  *   scoped --events DIR --scope SCOPE --how HOW --victim-is WHERE OP...
  *
  *   SCOPE    local, group or global
- *   HOW      how the communicator gets it: set (MPI_Comm_set_info), dup (a duplicate of one that was set) or default
- *            (not at all: the job's parameter)
+ *   HOW      how the communicator gets it: set (MPI_Comm_set_info), dup, shrink or ishrink (made so of one that was
+ *            set) or default (not at all: the job's parameter)
  *   WHERE    inside: the victim is a member; outside: it is not
  *
  * For operation k, counted from 0, the victim is the rank size - 1 - k, which sleeps. All survivors enter the operation
@@ -21,6 +21,9 @@
 #include <unistd.h>
 
 #include "diary.h"
+
+/* There if libringwatch was preloaded. */
+int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request) __attribute__((weak));
 
 enum { MOST_OPERATIONS = 5, LONG_MESSAGE = 1 << 20, TAG = 7, OTHER_TAG = 8 };
 
@@ -47,6 +50,21 @@ static void set_scope(MPI_Comm comm, const char *scope) {
     MPI_Info info = info_with_scope(scope);
     MPI_Comm_set_info(comm, info);
     MPI_Info_free(&info);
+}
+
+/* The communicator that is used in place of this one. */
+static MPI_Comm inherit(MPI_Comm origin, const char *scope, const char *how) {
+    MPI_Comm comm = origin;
+    MPI_Request request;
+    if (!strcmp(how, "set") || !strcmp(how, "default")) return origin;
+    set_scope(origin, scope);
+    if (!strcmp(how, "dup")) MPI_Comm_dup(origin, &comm);
+    else if (!strcmp(how, "shrink")) MPIX_Comm_shrink(origin, &comm);
+    else {
+        MPIX_Comm_ishrink(origin, &comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    return comm;
 }
 
 /* Waits until this rank knows of the death of the victim of operation k: what it receives from it fails. */
@@ -189,11 +207,7 @@ int main(int count, char **arguments) {
     for (int k = 0; k < operation_count; k++) {
         int victim = world_size - 1 - k;
         MPI_Comm_split(calm, world_rank < victim + inside ? 1 : MPI_UNDEFINED, world_rank, &comms[k]);
-        if (!strcmp(how, "dup") && comms[k] != MPI_COMM_NULL) {
-            MPI_Comm origin = comms[k];
-            set_scope(origin, scope);
-            MPI_Comm_dup(origin, &comms[k]);
-        }
+        if (comms[k] != MPI_COMM_NULL) comms[k] = inherit(comms[k], scope, how);
     }
     static int never[MOST_OPERATIONS];
     for (int k = 0; k < operation_count; k++)

@@ -152,6 +152,19 @@ fn a_duplicate_has_the_scope() {
     });
 }
 
+/// What repairs a communicator hands the scope on, too.
+#[test]
+fn a_shrunk_communicator_has_the_scope() {
+    in_lab(|lab| {
+        for how in ["shrink", "ishrink"] {
+            let job = || Job::new().options(&["-x", "LD_PRELOAD=libringwatch.so"]);
+            strike(lab, scoped(), job(), "group", how, "inside", &["recv"]);
+            strike(lab, scoped(), job(), "global", how, "outside", &["allreduce"]);
+            strike(lab, scoped(), job(), "local", how, "inside", &["recv"]);
+        }
+    });
+}
+
 /// The parameter holds for every communicator whose info says nothing.
 #[test]
 fn the_scope_is_a_parameter() {
