@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Where the parts of ringwatch belong, asked of the installed Open MPI, PMIx and PRRTE. Sourced by install and uninstall.
-# Sets: plugin_folder, mpi_folder, library_folder, header_folder, program_folder, parameter_file.
+# Sets: plugin_folder, mpi_folder, library_folder, header_folder, program_folder, parameter_file; python_folder, which is
+# empty where there is no Python.
 
 # ask PROGRAM ITEM LABEL: a folder that an *_info program prints, e.g. ask pmix_info pkglibdir Pkglibdir
 ask() {
@@ -28,6 +29,7 @@ find_places() {
   # By their own names: a package must not bring a file through a link such as /lib or /bin.
   [ -z "$library_folder" ] || library_folder=$(readlink -f "$library_folder")
   program_folder=$(readlink -f "$program_folder")
+  python_folder=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))' 2>/dev/null || true)
   [ -n "$plugin_folder" ] || give_up "pmix_info does not say where PMIx keeps its components: is this PMIx 4.2 or newer?"
   [ -n "$library_folder" ] && [ -n "$header_folder" ] || give_up "ompi_info does not say where Open MPI keeps its libraries and headers: is this Open MPI 5?"
   [ -n "$mpi_folder" ] || give_up "ompi_info does not say where Open MPI keeps its components: is this Open MPI 5?"
@@ -37,5 +39,6 @@ find_places() {
 installed_files() {
   printf '%s\n' "$plugin_folder/pmix_mca_psensor_ringwatch.so" "$plugin_folder/pmix_mca_pnet_ringwatch.so" \
     "$mpi_folder/mca_hook_ringwatch.so" "$mpi_folder/mca_coll_ringwatch.so" \
-    "$library_folder/libringwatch.so" "$header_folder/ringwatch.h" "$program_folder/ringwatchd" "$program_folder/ringwatch"
+    "$library_folder/libringwatch.so" "$header_folder"/{ringwatch,ringwatchf,ringwatchf08}.h \
+    ${python_folder:+"$python_folder/ringwatch.py"} "$program_folder/ringwatchd" "$program_folder/ringwatch"
 }

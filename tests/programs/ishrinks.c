@@ -2,12 +2,15 @@
  *
  *   ishrinks --events DIR HOW COUNT SECOND THIRD
  *
- *   HOW            how the requests are completed: wait, waitall, waitany, waitsome, test, testall, testany or testsome
- *   COUNT          how many communicators, at most 16
+ *   HOW            how the requests are completed: wait, waitall, waitany, waitsome, test, testall, testany or testsome;
+ *                  reload (waitall, together with messages between neighbours); free (each request is freed at once);
+ *                  leave (MPI_Finalize at once), leave-some (the same, and only odd ranks start any) or leave-others
+ *                  (odd ranks wait)
+ *   COUNT          how many communicators, at most 16; they have the error scopes local, group, global, local, ...
  *   SECOND, THIRD  ranks that kill themselves while the requests are under way, or -1
  *
- * The harness kills the last rank after "blocked 0". Events are lines "rank nanoseconds event details": "shrunk I SIZE"
- * for each communicator that works.
+ * The harness kills the last rank after "blocked 0". Events are lines "rank nanoseconds event details": "shrunk I SIZE
+ * SCOPE" for each communicator that works, "reloaded BYTES" of the right data.
  */
 #include <mpi.h>
 #include <ringwatch.h>
@@ -19,7 +22,7 @@
 
 #include "diary.h"
 
-enum { MOST = 16 };
+enum { MOST = 16, BLOCKS = 4, BLOCK = 1 << 20 };
 
 static int size, second, third;
 
@@ -59,6 +62,36 @@ static void complete(const char *how, int count, MPI_Request *requests) {
         }
 }
 
+/* Frees all requests, and waits until what they began has come about. */
+static void free_early(int count, MPI_Request *requests, MPI_Comm *next) {
+    int message;
+    for (int i = 0; i < count; i++) must(MPI_Request_free(&requests[i]), "free");
+    for (int i = 0; i < count; i++)
+        while (next[i] == MPI_COMM_NULL)
+            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &message, MPI_STATUS_IGNORE);
+}
+
+/* Each rank gets data from the next one that outlives the test, while the communicators are made. */
+static void reload(MPI_Comm calm, int shrinks, MPI_Request *shrinking) {
+    static int sent[BLOCKS][BLOCK / sizeof(int)], received[BLOCKS][BLOCK / sizeof(int)];
+    MPI_Request requests[MOST + 2 * BLOCKS];
+    int to = world_rank, from = world_rank, bytes = 0;
+    do to = (to + 1) % (size - 1); while (to == second || to == third);
+    do from = (from + size - 2) % (size - 1); while (from == second || from == third);
+    memset(received, 0, sizeof received);
+    memcpy(requests, shrinking, (size_t)shrinks * sizeof *requests);
+    for (int block = 0; block < BLOCKS; block++) {
+        for (size_t i = 0; i < BLOCK / sizeof(int); i++) sent[block][i] = world_rank * 1000003 + block * 7 + (int)i;
+        MPI_Irecv(received[block], BLOCK, MPI_BYTE, from, block, calm, &requests[shrinks + block]);
+        MPI_Isend(sent[block], BLOCK, MPI_BYTE, to, block, calm, &requests[shrinks + BLOCKS + block]);
+    }
+    complete("waitall", shrinks + 2 * BLOCKS, requests);
+    for (int block = 0; block < BLOCKS; block++)
+        for (size_t i = 0; i < BLOCK / sizeof(int); i++)
+            if (received[block][i] == from * 1000003 + block * 7 + (int)i) bytes += (int)sizeof(int);
+    event("reloaded %d", bytes);
+}
+
 /* Those whose turn it is die when the requests have made some of their way. */
 static void die_on_the_way(MPI_Request *request) {
     int flag = false, turns = world_rank == second ? 1 : world_rank == third ? 40 : 0;
@@ -67,9 +100,68 @@ static void die_on_the_way(MPI_Request *request) {
     raise(SIGKILL);
 }
 
+static void describe(int i, MPI_Comm comm) {
+    char scope[MPI_MAX_INFO_VAL + 1] = "-";
+    int members, found, length = sizeof scope;
+    MPI_Info info;
+    MPI_Comm_size(comm, &members);
+    MPI_Comm_get_info(comm, &info);
+    MPI_Info_get_string(info, "mpix_error_scope", &length, scope, &found);
+    MPI_Info_free(&info);
+    event("shrunk %d %d %s", i, members, scope);
+}
+
+/* The number that MPI has for a request which is freed early; one that is left over would keep its number. */
+static void count_requests(MPI_Comm comm) {
+    for (int i = 0; i < 10; i++) {
+        MPI_Request request;
+        MPI_Comm next;
+        must(MPIX_Comm_ishrink(comm, &next, &request), "start");
+        event("number %d", (int)MPI_Request_c2f(request));
+        free_early(1, &request, &next);
+        MPI_Comm_free(&next);
+    }
+}
+
+static void leave(const char *how, int shrinks, MPI_Comm *comms) {
+    static MPI_Comm next[MOST];
+    static MPI_Request requests[MOST];
+    bool odd = world_rank % 2;
+    if (strcmp(how, "leave-some") || odd)
+        for (int i = 0; i < shrinks; i++) must(MPIX_Comm_ishrink(comms[i], &next[i], &requests[i]), "start");
+    if (!strcmp(how, "leave-others") && odd) {
+        complete("waitall", shrinks, requests);
+        for (int i = 0; i < shrinks; i++) describe(i, next[i]);
+    }
+}
+
+/* Until all communicators work: a member may have died too late for the agreement. */
+static void shrink_all(const char *how, int shrinks, MPI_Comm *comms, MPI_Comm calm) {
+    MPI_Comm next[MOST];
+    MPI_Request requests[MOST];
+    for (bool all_work = false; !all_work;) {
+        int works = true;
+        for (int i = 0; i < shrinks; i++) must(MPIX_Comm_ishrink(comms[i], &next[i], &requests[i]), "start");
+        die_on_the_way(&requests[shrinks - 1]);
+        if (!strcmp(how, "reload")) reload(calm, shrinks, requests);
+        else if (!strcmp(how, "free")) free_early(shrinks, requests, next);
+        else complete(how, shrinks, requests);
+        for (int i = 0; i < shrinks; i++) {
+            int one = 1, sum = 0, members;
+            MPI_Comm_size(next[i], &members);
+            works &= MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, next[i]) == MPI_SUCCESS && sum == members;
+            if (!works) MPIX_Comm_revoke(next[i]);
+        }
+        all_work = MPIX_Comm_agree(next[0], &works) == MPI_SUCCESS && works;
+        for (int i = 0; i < shrinks; i++) comms[i] = next[i];
+    }
+    for (int i = 0; i < shrinks; i++) describe(i, comms[i]);
+}
+
 int main(int count, char **arguments) {
-    MPI_Comm comms[MOST], next[MOST], calm;
-    MPI_Request requests[MOST], from_victim;
+    static const char *scopes[] = {"local", "group", "global"};
+    MPI_Comm comms[MOST], calm;
+    MPI_Request from_victim;
     const char *how = arguments[3];
     int shrinks = atoi(arguments[4]), never, flag = false;
     second = atoi(arguments[5]);
@@ -81,7 +173,13 @@ int main(int count, char **arguments) {
     open_diary(arguments[2]);
     event("started %d -", (int)getpid());
     MPI_Comm_dup(MPI_COMM_WORLD, &calm);
-    for (int i = 0; i < shrinks; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    for (int i = 0; i < shrinks; i++) {
+        MPI_Info info;
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "mpix_error_scope", scopes[i % 3]);
+        MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comms[i]);
+        MPI_Info_free(&info);
+    }
     MPI_Irecv(&never, 1, MPI_INT, size - 1, 9, calm, &from_victim);
     MPI_Barrier(calm);
     event("blocked 0");
@@ -89,26 +187,9 @@ int main(int count, char **arguments) {
         for (;;) pause();
     while (!flag && MPI_Test(&from_victim, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS) usleep(100);
 
-    for (bool all_work = false; !all_work;) {
-        for (int i = 0; i < shrinks; i++) must(MPIX_Comm_ishrink(comms[i], &next[i], &requests[i]), "start");
-        die_on_the_way(&requests[shrinks - 1]);
-        complete(how, shrinks, requests);
-        /* A member may have died too late for the agreement: then once more, all together. */
-        int works = true;
-        for (int i = 0; i < shrinks; i++) {
-            int one = 1, sum = 0, members;
-            MPI_Comm_size(next[i], &members);
-            works &= MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, next[i]) == MPI_SUCCESS && sum == members;
-            if (!works) MPIX_Comm_revoke(next[i]);
-        }
-        all_work = MPIX_Comm_agree(next[0], &works) == MPI_SUCCESS && works;
-        for (int i = 0; i < shrinks; i++) comms[i] = next[i];
-    }
-    for (int i = 0; i < shrinks; i++) {
-        int members;
-        MPI_Comm_size(comms[i], &members);
-        event("shrunk %d %d", i, members);
-    }
+    if (!strncmp(how, "leave", 5)) leave(how, shrinks, comms);
+    else shrink_all(how, shrinks, comms, calm);
+    if (!strcmp(how, "free")) count_requests(comms[0]);
     event("finalized %d", MPI_Finalize());
     return 0;
 }

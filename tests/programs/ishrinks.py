@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""ishrinks: what ishrinks.c does with its requests completed by MPI_Waitall, in Python.
+
+    ishrinks.py --events DIR waitall COUNT SECOND THIRD
+"""
+import os
+import signal
+import sys
+import time
+
+import ringwatch
+from mpi4py import MPI
+
+folder = sys.argv[2]
+count, second = int(sys.argv[4]), int(sys.argv[5])
+world = MPI.COMM_WORLD
+rank, victim = world.rank, world.size - 1
+
+
+def event(*words):
+    with open(f"{folder}/rank.{rank}", "a", encoding="ascii") as diary:
+        print(rank, time.monotonic_ns(), *words, file=diary)
+
+
+def with_scope(scope):
+    info = MPI.Info.Create({"mpix_error_scope": scope})
+    comm = world.Dup(info)
+    info.Free()
+    return comm
+
+
+def works(comm):
+    total = bytearray(4)
+    try:
+        comm.Allreduce([(1).to_bytes(4, "little"), MPI.INT], [total, MPI.INT])
+        return int.from_bytes(total, "little") == comm.size
+    except MPI.Exception:
+        return False
+
+
+def all_work(comms):
+    fine = True
+    for comm in comms:
+        fine = fine and works(comm)
+        if not fine:
+            comm.Revoke()
+    try:
+        return comms[0].Agree(int(fine)) == 1
+    except MPI.Exception:
+        return False
+
+
+event("started", os.getpid())
+calm = world.Dup()
+comms = [with_scope(("local", "group", "global")[i % 3]) for i in range(count)]
+from_victim = calm.Irecv(bytearray(4), source=victim, tag=9)
+calm.Barrier()
+event("blocked", 0)
+while rank == victim:
+    time.sleep(1)
+try:
+    while not from_victim.Test():
+        time.sleep(0.0001)
+except MPI.Exception:
+    pass
+while True:
+    started = [ringwatch.ishrink(comm) for comm in comms]
+    comms, requests = [list(column) for column in zip(*started)]
+    if rank == second:
+        requests[-1].Test()
+        os.kill(os.getpid(), signal.SIGKILL)
+    MPI.Request.Waitall(requests)
+    if all_work(comms):
+        break
+for number, comm in enumerate(comms):
+    info = comm.Get_info()
+    event("shrunk", number, comm.size, info.Get("mpix_error_scope"))
+    info.Free()
+MPI.Finalize()
+event("finalized", 0)
