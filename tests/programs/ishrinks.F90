@@ -98,6 +98,11 @@ program ishrinks
         ! A member may have died too late for the agreement: then once more, all together.
         works = 1
         do i = 1, shrinks
+            call MPIX_Comm_agree(next(i), works, error)
+            if (error /= MPI_SUCCESS) works = 0
+        end do
+        do i = 1, shrinks
+            if (works == 0) exit
             one = 1
             total = 0
             call MPI_Comm_size(next(i), members, error)

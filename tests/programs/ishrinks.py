@@ -29,25 +29,30 @@ def with_scope(scope):
     return comm
 
 
+def agree(comm, fine):
+    try:
+        return comm.Agree(int(fine)) == 1
+    except MPI.Exception:
+        return False
+
+
 def works(comm):
     total = bytearray(4)
     try:
         comm.Allreduce([(1).to_bytes(4, "little"), MPI.INT], [total, MPI.INT])
         return int.from_bytes(total, "little") == comm.size
     except MPI.Exception:
+        comm.Revoke()
         return False
 
 
 def all_work(comms):
     fine = True
     for comm in comms:
+        fine = agree(comm, fine)
+    for comm in comms:
         fine = fine and works(comm)
-        if not fine:
-            comm.Revoke()
-    try:
-        return comms[0].Agree(int(fine)) == 1
-    except MPI.Exception:
-        return False
+    return agree(comms[0], fine)
 
 
 event("started", os.getpid())
