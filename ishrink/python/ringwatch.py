@@ -17,7 +17,8 @@ _start = _library.MPIX_Comm_ishrink
 _start.argtypes = [ctypes.c_void_p] * 3
 _start.restype = ctypes.c_int
 
-# Communicators that are being made: their variables must stay where they are.
+# Communicators that are being made: their variables must stay where they are. One that was freed meanwhile looks the same
+# and stays, too, which costs its object.
 _under_way = []
 
 
