@@ -106,7 +106,8 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
     let ring = match ring(runtime.as_ref(), &settings) {
         Ok(ring) => ring,
         Err(problem) => {
-            say(&format!("ringwatch: {problem}; nothing was launched"));
+            // PRRTE may have started ranks of its own node before it takes the order.
+            say(&format!("ringwatch: {problem}; the launch is stopped"));
             runtime.end_job(environment::LAUNCH_REFUSED);
             return Ok(None);
         }

@@ -71,8 +71,8 @@ fn a_topology_file_that_lacks_a_host_or_a_rack_stops_the_launch() {
             fs::write(&path, lines).expect("the folder can be written");
             let job = Job::new().parameter("ring_order", path.to_str().expect("a plain path"));
             let outcome = job.arguments(&["--op", "none"]).run(lab);
-            outcome.require(outcome.diaries.0.is_empty(), "no rank is started");
-            outcome.gave_up(&["psensor_ringwatch_ring_order", words]);
+            outcome.require(outcome.diaries.all("initialised").next().is_none(), "no rank leaves MPI_Init");
+            outcome.gave_up(&["psensor_ringwatch_ring_order", words, "the launch is stopped"]);
         }
     });
 }
