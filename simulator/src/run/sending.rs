@@ -109,6 +109,8 @@ impl<L: Log> Run<'_, L> {
         }
     }
 
+    /// Kept out of the path of the platforms without ports, which are the large ones.
+    #[cold]
     fn send_by_port(&mut self, transfer: Transfer) {
         let message = match transfer.what {
             What::Copy { broadcast, .. } => Message::Notice(Arc::clone(&self.spreads[broadcast as usize].notice)),
