@@ -101,7 +101,7 @@ fn strike_in(
             // Where a death revokes as well, the one or the other is met first.
             let expected: &[[&str; 2]] = match (*operation, how) {
                 ("idup", _) => &[[INTERN, INTERN]],
-                (_, "group") => &[[REVOKED, REVOKED], [PROC_FAILED, REVOKED]],
+                (_, "group") => &[[REVOKED, REVOKED], [PROC_FAILED, REVOKED], [PROC_FAILED, PROC_FAILED]],
                 _ => &[[PROC_FAILED, PROC_FAILED]],
             };
             let failed = expected.iter().any(|pair| classes == Some(&pair.join(" ")));
