@@ -17,7 +17,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use rdma_heartbeat::logging::say;
 
-use crate::agreement::{self, News};
 use crate::handles::{Communicator, Handles, MemberDied};
 use crate::internals::Internals;
 use crate::property::{PROPERTIES, Property, SCOPE, UNIFORMITY};
@@ -143,25 +142,18 @@ pub fn somebody_died() {
     }
 }
 
-/// Whether a communicator was not freed, and `MPI_Finalize` has not taken it away.
-pub fn lives(comm: Communicator) -> bool {
-    present().is_some_and(|all| {
-        let known = all.known().get(&comm).copied();
-        known.is_some_and(|known| known.index.is_none_or(|index| all.mpi.lives(comm, index)))
-    })
-}
-
 fn present() -> Option<&'static Communicators> {
     COMMUNICATORS.get()?.as_ref().filter(|_| INITIALISED.load(Ordering::Relaxed))
 }
 
 unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool) {
     let Some(all) = COMMUNICATORS.get().and_then(Option::as_ref) else { return };
+    if let Some(next) = all.next {
+        // SAFETY: what Open MPI would have called in our place, with its own arguments.
+        unsafe { next(handle, rank, remote) };
+    }
     let comm = Communicator::from_handle(handle);
     let _ = catch_unwind(|| {
-        if let Some(listener) = all.next {
-            agreement::tell(News { listener, comm, rank, remote });
-        }
         if let Some(all) = present() {
             uniform::member_died(handle, rank, remote, all.next);
             if let Some(known) = all.known().get_mut(&comm) {

@@ -22,12 +22,6 @@ impl Communicator {
     pub fn handle(self) -> *mut c_void {
         self.0 as *mut c_void
     }
-
-    /// Calls who is to know that a member of this communicator, which lives, is dead.
-    pub fn tell(self, listener: MemberDied, rank: c_int, remote: bool) {
-        // SAFETY: what Open MPI would have called in our place, with its own arguments.
-        unsafe { listener(self.handle(), rank, remote) };
-    }
 }
 
 /// Called with the present value of an info key; returns what the communicator shall show, or null for nothing.

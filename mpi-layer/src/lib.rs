@@ -7,7 +7,6 @@
 //!
 //! It gives communicators an error scope and uniform errors, and sets the defaults without which recovery hangs on stock Open MPI, never over a value that somebody set.
 
-mod agreement;
 mod collectives;
 mod communicators;
 mod defaults;
@@ -111,7 +110,7 @@ impl Rank {
             SEEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, |seen| (seen < length).then(|| seen + 1))
         {
             if let Some(Entry::Rank(rank)) = self.segment.entry(index) {
-                agreement::outside(|| mpi.report(rank));
+                mpi.report(rank);
                 communicators::somebody_died();
                 events += 1;
             }

@@ -3,7 +3,7 @@
 //! No header and no link dependency: a name that is missing switches off what needs it. Everything is looked up in
 //! libmpi and what it is linked to, because libmpi itself may have been loaded privately (mpi4py does).
 
-use std::ffi::{CStr, c_char, c_int, c_short, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::AtomicI32;
 
 /// `PMIX_ERR_PROC_TERM_WO_SYNC`, the status under which Open MPI expects to hear of a dead process.
@@ -98,25 +98,6 @@ fn progress_function(name: &CStr, callback: Progress) -> bool {
     let Some(function) = function else { return false };
     // SAFETY: the callback lives for ever, since this library is never unloaded.
     unsafe { function(callback) == 0 }
-}
-
-/// `event_callback_fn` of libevent.
-pub type Event = unsafe extern "C" fn(c_int, c_short, *mut c_void);
-/// `EV_TIMEOUT` of libevent.
-const EV_TIMEOUT: c_short = 1;
-
-/// Has `callback` called once, the next time that MPI's event loop runs; false if this Open MPI has no such loop.
-pub fn in_event_loop(callback: Event) -> bool {
-    type Once = unsafe extern "C" fn(*mut c_void, c_int, c_short, Event, *mut c_void, *const c_void) -> c_int;
-    let Some(library) = Library::loaded() else { return false };
-    // SAFETY: a function of libevent's and the loop of opal's, a pointer that stays; the callback lives for ever.
-    unsafe {
-        let once: Option<Once> = library.function(c"event_base_once");
-        let (Some(once), Some(base)) = (once, library.symbol(c"opal_sync_event_base")) else { return false };
-        let base = *base.cast::<*mut c_void>();
-        let null = std::ptr::null_mut();
-        !base.is_null() && once(base, -1, EV_TIMEOUT, callback, null, null) == 0
-    }
 }
 
 /// Release of the Open MPI in this process, e.g. (5, 0, 7).
