@@ -1,6 +1,6 @@
 /* keys: what the info keys for a property of communicators do, written down as lines "rank nanoseconds info CASE VALUE".
  *
- *   keys --events DIR [uniform]
+ *   keys --events DIR [scope|uniform]
  *
  * The property is the error scope, or the error uniformity.
  *
@@ -71,7 +71,7 @@ static void handler(MPI_Comm *comm, int *code, ...) {
 }
 
 int main(int count, char **arguments) {
-    const struct property *property = count > 3 ? &uniformity : &scope;
+    const struct property *property = count > 3 && !strcmp(arguments[3], "uniform") ? &uniformity : &scope;
     const char *const *keys = property->keys, *const *values = property->values;
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);

@@ -6,6 +6,7 @@
 //! | [`chaos`] | random jobs under random faults, from a seed |
 //! | [`lab`] | the virtual hosts, for one test at a time |
 //! | [`job`] | jobs: start them, wait for their ranks, strike them |
+//! | [`keys`] | what is promised of every info key |
 //! | [`diary`] | what the ranks write down |
 //! | [`outcome`] | how a job ended, and what is to be true then |
 //! | [`process`] | the processes on the virtual hosts |
@@ -18,6 +19,7 @@ pub mod chaos;
 pub mod clock;
 pub mod diary;
 pub mod job;
+pub mod keys;
 pub mod lab;
 pub mod outcome;
 pub mod process;

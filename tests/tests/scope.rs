@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use system_tests::diary::{Diaries, PROC_FAILED, REVOKED};
 use system_tests::job::{compile, compile_fortran};
+use system_tests::keys::Property;
 use system_tests::lab::run;
 use system_tests::{Job, Lab, in_lab};
 
@@ -16,8 +17,6 @@ const SUCCESS: &str = "0";
 const UNSENT: &str = "77 or 0";
 /// What Open MPI's own non-blocking collectives report: `MPI_ERR_OTHER` where the failure is met in starting a round.
 const FAILED_NBC: &str = "75 or 16";
-/// `MPI_ERR_INFO_VALUE`.
-const INFO_VALUE: &str = "33";
 /// Most operations of one job: each costs it a rank.
 const AT_ONCE: usize = 5;
 const LIMIT: Duration = Duration::from_secs(40);
@@ -179,62 +178,21 @@ fn the_scope_is_a_parameter() {
 /// Every spelling and every word; what inherits; what is refused.
 #[test]
 fn info_keys() {
-    const KEYS: [&str; 4] = ["mpix_error_scope", "mpix_error_range", "mpi_error_range", "mpix_assert_error_scope"];
-    const WORDS: [(&str, &str); 5] =
-        [("local", "local"), ("process", "local"), ("group", "group"), ("global", "global"), ("universe", "global")];
-    const OTHERS: [(&str, &str); 19] = [
-        ("world", "local"),
-        ("self", "local"),
-        ("dup_with_info", "group"),
-        ("dup", "group"),
-        ("dup-of-dup", "group"),
-        ("idup", "group"),
-        ("changed", "local"),
-        ("origin-of-changed", "group"),
-        ("dup-of-changed", "local"),
-        ("split", "local"),
-        ("split_type", "group"),
-        ("last:range", "global"),
-        ("last:other", "global"),
-        ("last:unused", "-"),
-        ("last:main", "local"),
-        ("bad", "group"),
-        ("bad-alias:own", "-"),
-        ("bad-alias:main", "group"),
-        // Nothing is taken from a value that is refused, so it has what it inherits.
-        ("bad-dup", "group"),
-    ];
-    in_lab(|lab| {
-        let keys = compile("keys", "mpicc");
-        let outcome = Job::new().ranks(2).diarist(&keys).run(lab);
-        let info = |rank, name: &str| {
-            let mut entries = outcome.diaries.of(rank).filter(|entry| entry.event == "info");
-            entries.find(|entry| entry.details[0] == name).map(|entry| entry.details[1].clone())
-        };
-        for rank in 0..2 {
-            let require = |name: &str, expected: &str| {
-                let value = info(rank, name);
-                outcome.require(value.as_deref() == Some(expected), &format!("{name} is {expected}, not {value:?}"));
-            };
-            for key in KEYS {
-                for (word, meant) in WORDS {
-                    require(&format!("{key}={word}:own"), meant);
-                    require(&format!("{key}={word}:main"), meant);
-                }
-            }
-            OTHERS.iter().for_each(|(name, expected)| require(name, expected));
-            let refused: Vec<String> =
-                outcome.diaries.of(rank).filter(|entry| entry.event == "handler").map(|entry| entry.text()).collect();
-            let as_promised = refused.len() == 3
-                && ["set", "set-alias", "dup"].iter().zip(&refused).all(|(name, text)| {
-                    text.starts_with(&format!("{name} {INFO_VALUE} ")) && text.contains("local, group or global")
-                });
-            outcome.require(as_promised, &format!("each bad value is an error of the communicator: {refused:?}"));
-            outcome.finalized(rank);
-        }
-        let told = outcome.stderr.contains("mpix_error_scope cannot be 'everybody'");
-        outcome.require(told, "the sentence names key and value");
-    });
+    let scope = Property {
+        name: "scope",
+        keys: &["mpix_error_scope", "mpix_error_range", "mpi_error_range", "mpix_assert_error_scope"],
+        words: &[
+            ("local", "local"),
+            ("process", "local"),
+            ("group", "group"),
+            ("global", "global"),
+            ("universe", "global"),
+        ],
+        inherited: "group",
+        last: "global",
+        choices: "local, group or global",
+    };
+    scope.is_kept();
 }
 
 /// Open MPI itself refuses a word that is none, and says which there are.

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use system_tests::diary::{Diaries, Entry, PROC_FAILED, REVOKED};
 use system_tests::job::{compile, compile_fortran};
+use system_tests::keys::Property;
 use system_tests::{Job, Lab, in_lab};
 
-/// `MPI_ERR_INFO_VALUE`.
-const INFO_VALUE: &str = "33";
 /// `MPI_ERR_TRUNCATE`, and `MPI_ERR_OTHER` of those who had no error of their own.
 const TRUNCATE: &str = "15";
 const OTHER: &str = "16";
@@ -171,61 +170,18 @@ fn without_uniformity_survivors_differ() {
     });
 }
 
-/// Every spelling and every word; what inherits; what is refused. The cases are those of the error scope.
+/// Every spelling and every word; what inherits; what is refused.
 #[test]
 fn info_keys() {
-    const KEYS: [&str; 3] = ["mpix_error_uniform", "mpi_error_uniform", "mpix_assert_error_uniform"];
-    const WORDS: [(&str, &str); 5] =
-        [("local", "local"), ("create", "create"), ("construct", "create"), ("coll", "coll"), ("all", "coll")];
-    const OTHERS: [(&str, &str); 19] = [
-        ("world", "local"),
-        ("self", "local"),
-        ("dup_with_info", "coll"),
-        ("dup", "coll"),
-        ("dup-of-dup", "coll"),
-        ("idup", "coll"),
-        ("changed", "local"),
-        ("origin-of-changed", "coll"),
-        ("dup-of-changed", "local"),
-        ("split", "local"),
-        ("split_type", "coll"),
-        ("last:range", "create"),
-        ("last:other", "create"),
-        ("last:unused", "-"),
-        ("last:main", "local"),
-        ("bad", "coll"),
-        ("bad-alias:own", "-"),
-        ("bad-alias:main", "coll"),
-        // Nothing is taken from a value that is refused, so it has what it inherits.
-        ("bad-dup", "coll"),
-    ];
-    in_lab(|lab| {
-        let outcome = Job::new().ranks(2).diarist(&compile("keys", "mpicc")).arguments(&["uniform"]).run(lab);
-        for rank in 0..2 {
-            let require = |name: &str, expected: &str| {
-                let mut entries = outcome.diaries.of(rank).filter(|entry| entry.event == "info");
-                let value = entries.find(|entry| entry.details[0] == name).map(|entry| entry.details[1].clone());
-                outcome.require(value.as_deref() == Some(expected), &format!("{name} is {expected}, not {value:?}"));
-            };
-            for key in KEYS {
-                for (word, meant) in WORDS {
-                    require(&format!("{key}={word}:own"), meant);
-                    require(&format!("{key}={word}:main"), meant);
-                }
-            }
-            OTHERS.iter().for_each(|(name, expected)| require(name, expected));
-            let refused: Vec<String> =
-                outcome.diaries.of(rank).filter(|entry| entry.event == "handler").map(Entry::text).collect();
-            let as_promised = refused.len() == 3
-                && ["set", "set-alias", "dup"].iter().zip(&refused).all(|(name, text)| {
-                    text.starts_with(&format!("{name} {INFO_VALUE} ")) && text.contains("local, create or coll")
-                });
-            outcome.require(as_promised, &format!("each bad value is an error of the communicator: {refused:?}"));
-            outcome.finalized(rank);
-        }
-        let told = outcome.stderr.contains("mpix_error_uniform cannot be 'everybody'");
-        outcome.require(told, "the sentence names key and value");
-    });
+    let uniformity = Property {
+        name: "uniform",
+        keys: &["mpix_error_uniform", "mpi_error_uniform", "mpix_assert_error_uniform"],
+        words: &[("local", "local"), ("create", "create"), ("construct", "create"), ("coll", "coll"), ("all", "coll")],
+        inherited: "coll",
+        last: "create",
+        choices: "local, create or coll",
+    };
+    uniformity.is_kept();
 }
 
 /// The parameter holds for every communicator whose info says nothing, and `MPI_Comm_dup` hands on what was set.
