@@ -4,7 +4,6 @@
 mod cluster;
 
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::time::Instant;
 
 use cluster::{Cluster, Node, TIMEOUT, eventually, launch, send_signal, sockets, was_killed};
@@ -18,26 +17,14 @@ use rdma_heartbeat::segment::Phase;
 const SERVED: usize = 1;
 
 /// Path of the remote shell.
-fn agent() -> String {
-    let path = std::env::temp_dir().join(format!("ringwatch-agent-{}", std::process::id()));
-    let make = || {
-        let mut options = std::fs::OpenOptions::new();
-        let new = path.with_extension(format!("{:?}", std::thread::current().id()));
-        let mut file = options.write(true).create(true).truncate(true).mode(0o755).open(&new)?;
-        file.write_all(b"#!/bin/sh\nexec sh -c \"$2\"\n")?;
-        drop(file);
-        std::fs::rename(new, &path)
-    };
-    make().unwrap();
-    path.display().to_string()
-}
+const AGENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster/agent");
 
 /// A running job on three nodes, of which one is served.
 fn cluster(change: impl Fn(&mut LaunchData)) -> Cluster {
     let mut launch = launch(&[1, 2, 1]);
     let sockets = sockets(&launch);
     launch.rendezvous = vec![sockets[0].local_addr().unwrap()];
-    launch.agent = agent();
+    launch.agent = AGENT.into();
     change(&mut launch);
     let mut served = launch.clone();
     served.parameters.offload = vec![(rdma_heartbeat::logging::host(), "127.0.0.1".into())];

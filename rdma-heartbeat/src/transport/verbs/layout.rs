@@ -234,10 +234,11 @@ mod tests {
         std::fs::write(&file, source).unwrap();
         let built = Command::new("cc").arg(&file).arg("-o").arg(&program).output();
         let built = built.expect("this test needs a C compiler: install gcc");
+        let output = Command::new(&program).output();
+        std::fs::remove_dir_all(&folder).unwrap();
         let errors = String::from_utf8_lossy(&built.stderr);
         assert!(built.status.success(), "this test needs the headers of libibverbs-dev: {errors}");
-        let output = Command::new(&program).output().unwrap();
-        std::fs::remove_dir_all(&folder).unwrap();
+        let output = output.unwrap();
         String::from_utf8(output.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect()
     }
 
