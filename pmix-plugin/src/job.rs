@@ -366,10 +366,14 @@ impl Job {
         }
     }
 
-    /// The job cannot go on: says why and has prterun end with a status other than zero.
+    /// The job cannot go on: says why and has prterun end with a status other than zero. If that is what the user has
+    /// told prterun to bring about, it needs no reason, and the status is prterun's own.
     pub fn end(&self, sentence: &str) {
         // Only the first reason: what follows from it is no news.
-        if let Some(runtime) = RUNTIME.get().filter(|_| !self.ended.swap(true, Ordering::SeqCst)) {
+        let Some(runtime) = RUNTIME.get().filter(|_| !self.ended.swap(true, Ordering::SeqCst)) else { return };
+        if runtime.ended_by_user() {
+            runtime.end_job(runtime.exit_status());
+        } else {
             say(&format!("ringwatch: {sentence}"));
             runtime.end_job(JOB_ENDED);
         }

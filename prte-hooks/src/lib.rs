@@ -41,6 +41,8 @@ pub trait Runtime: Send + Sync {
     fn classify(&self, state: u32) -> ProcessEvent;
     /// Whether the daemons have been told to end.
     fn ending(&self) -> bool;
+    /// Whether the user has ended the job, by a signal to prterun or a time limit; prterun's status says so.
+    fn ended_by_user(&self) -> bool;
     /// The daemon is gone: nothing is routed to it or awaited from it any more. Only in PRRTE's own thread.
     fn forget_daemon(&self, daemon: u32);
     /// Tells PRRTE that the connection to a daemon broke; comes back through `rw_plugin_proc_state`. Any thread.

@@ -31,6 +31,8 @@ mod state {
 
 /// `PMIX_RANK_INVALID` as a signed integer.
 const INVALID: c_int = -1;
+/// `PRTE_ERR_TIMEOUT`, the exit status when the job's time limit (`--timeout`) has passed.
+const TIME_LIMIT: c_int = -15;
 
 /// The addresses of what is used of libprrte.
 pub struct Prte3 {
@@ -45,6 +47,7 @@ pub struct Prte3 {
     term_ordered: *const bool,
     abnormal_term: *const bool,
     finalizing: *const bool,
+    abort_ordered: *const bool,
     exit_status: *mut c_int,
 }
 
@@ -77,6 +80,7 @@ impl Prte3 {
                 term_ordered: need(c"prte_prteds_term_ordered")?.cast(),
                 abnormal_term: need(c"prte_abnormal_term_ordered")?.cast(),
                 finalizing: need(c"prte_finalizing")?.cast(),
+                abort_ordered: need(c"prte_dvm_abort_ordered")?.cast(),
                 exit_status: need(c"prte_exit_status")?.cast(),
             })
         }
@@ -129,6 +133,11 @@ impl Runtime for Prte3 {
     fn ending(&self) -> bool {
         // SAFETY: libprrte's own flags, one byte each, which only go from false to true.
         unsafe { *self.term_ordered || *self.abnormal_term || *self.finalizing }
+    }
+
+    fn ended_by_user(&self) -> bool {
+        // SAFETY: as above.
+        self.exit_status() == TIME_LIMIT || unsafe { *self.abort_ordered }
     }
 
     fn forget_daemon(&self, daemon: u32) {

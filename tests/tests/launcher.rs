@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use system_tests::{Job, Lab, Outcome, Running, SLACK, in_lab, process};
 
+/// For PRRTE to end a job: it gives ranks seconds to heed SIGTERM.
+const LIMIT: Duration = Duration::from_secs(20);
+
 /// Starts a job that goes on until it is told to end, and returns it with the numbers of all of its processes but prterun.
 fn start<'a>(lab: &'a Lab, job: Job, operation: &str) -> (Running<'a>, Vec<i32>) {
     let mut job = job.blocked_in(operation, &[]).arguments(&["--hold"]).start(lab);
@@ -132,4 +135,31 @@ fn stopped_and_continued_by_the_user() {
         let outcome = job.finish();
         outcome.finished_without(&[]);
     });
+}
+
+/// Who ends a job knows why it ends: no sentence of ringwatch contradicts.
+fn the_user_ends_it(lab: &Lab, job: Job, end: impl FnOnce(&Running<'_>)) {
+    let (mut job, pids) = start(lab, job, "mixed");
+    end(&job);
+    job.wait_until_gone("the job's processes", &pids, LIMIT);
+    let outcome = job.finish();
+    nobody_finished(&outcome);
+    let sentences = outcome.sentences();
+    outcome.require(sentences.is_empty(), &format!("ringwatch says nothing, not {sentences:?}"));
+    outcome.left_nothing();
+}
+
+#[test]
+fn the_user_interrupts_prterun() {
+    in_lab(|lab| the_user_ends_it(lab, Job::new(), |job| process::signal(job.launcher(), libc::SIGINT)));
+}
+
+#[test]
+fn the_user_terminates_prterun() {
+    in_lab(|lab| the_user_ends_it(lab, Job::new(), |job| process::signal(job.launcher(), libc::SIGTERM)));
+}
+
+#[test]
+fn the_time_limit_passes() {
+    in_lab(|lab| the_user_ends_it(lab, Job::new().options(&["--timeout", "5"]), |_| ()));
 }
