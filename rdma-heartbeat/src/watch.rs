@@ -208,6 +208,7 @@ impl Watch {
 
     /// Takes note that locks have lost their owners: reports the ranks that are dying, although they have not ended yet.
     pub fn broken(&mut self, segment: &Segment, out: &mut Vec<Sighting>) {
+        let kills = self.kills;
         for (index, entry) in self.slots.iter_mut().enumerate() {
             let Occupant::Pinned(pin, _) = &entry.occupant else { continue };
             let slot = slot_number(index);
@@ -216,6 +217,12 @@ impl Watch {
             }
             if let Some(reason) = pin.fate() {
                 info!(rank = entry.rank, pid = pin.pid(), %reason, "rank is ending");
+                // Where only the first thread has left with a status, the others would live on.
+                if kills && matches!(reason, RankReason::Exited { .. }) {
+                    if let Err(error) = pin.kill() {
+                        error!(rank = entry.rank, pid = pin.pid(), %error, "the rank cannot be killed");
+                    }
+                }
                 entry.occupant = Occupant::Gone;
                 out.push(Sighting::Dead(entry.rank, reason));
             }

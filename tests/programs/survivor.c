@@ -17,7 +17,8 @@
  *   --victims R,R        the ranks that will die in OP
  *   --die HOW            how they die once the file "go" is there: kill, segv,
  *                        abort, exit0, exit3, quit0 (no handlers), stop,
- *                        leave (the main thread ends, then they stop), mpiabort,
+ *                        leave (the main thread ends, then they stop),
+ *                        leave3 (the main thread alone, with a status), mpiabort,
  *                        sleep (they only sleep, uninterruptibly), none
  *   --second R:WHERE     another rank kills itself: "error" before the revoke,
  *                        "revoked" after it, "shrink" inside MPIX_Comm_shrink,
@@ -43,6 +44,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,6 +109,7 @@ static void die(const char *how) {
     else if (!strcmp(how, "exit3")) exit(3);
     else if (!strcmp(how, "quit0")) _exit(0);
     else if (!strcmp(how, "hangup")) { closefrom(0); for (;;) pause(); }
+    else if (!strcmp(how, "leave3")) syscall(SYS_exit, 3);
     else if (!strcmp(how, "sleep")) { sleep_uninterruptibly(); return; }
     else if (!strcmp(how, "stop")) { raise(SIGSTOP); event("woke"); return; }
     else if (!strcmp(how, "leave")) {

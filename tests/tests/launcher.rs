@@ -139,7 +139,7 @@ fn stopped_and_continued_by_the_user() {
 
 /// Who ends a job knows why it ends: no sentence of ringwatch contradicts.
 fn the_user_ends_it(lab: &Lab, job: Job, end: impl FnOnce(&Running<'_>)) {
-    let (mut job, pids) = start(lab, job, "mixed");
+    let (job, pids) = start(lab, job, "mixed");
     end(&job);
     job.wait_until_gone("the job's processes", &pids, LIMIT);
     let outcome = job.finish();

@@ -1,6 +1,6 @@
 //! A rank is killed, crashes, or exits without `MPI_Finalize`: the survivors are told, repair and finish.
 
-use system_tests::{Job, Lab, in_lab};
+use system_tests::{Job, Lab, in_lab, process};
 
 /// Ranks of hosts in the middle and of prterun's own.
 const VICTIM: u32 = 5;
@@ -111,6 +111,19 @@ fn closes_its_descriptors_and_lives_on() {
         let at = job.go();
         // It is given a second to end by itself.
         job.finish().recovered(&[VICTIM]).told_within(&[VICTIM], at, std::time::Duration::from_secs(1));
+    });
+}
+
+/// Its other threads would live on.
+#[test]
+fn its_main_thread_leaves_with_a_status() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("mixed", &[VICTIM]).arguments(&["--die", "leave3"]).start(lab);
+        job.wait_until_blocked();
+        let (pid, at) = (job.pid(VICTIM), job.go());
+        let outcome = job.finish();
+        outcome.recovered(&[VICTIM]).told_within(&[VICTIM], at, std::time::Duration::ZERO);
+        outcome.require(!process::lives(pid), "the rank has been killed");
     });
 }
 
