@@ -1,9 +1,11 @@
-//! The functions that stand in a uniform communicator's table in place of Open MPI's own, one for each signature.
+//! The functions that stand in a communicator's table in place of Open MPI's own, one for each signature: in a uniform one
+//! all of them, in every one those that do not block.
 
 use std::ffi::c_int;
 use std::mem::transmute;
 
 use crate::internals::{IALLREDUCE, INEIGHBOR, NEIGHBOR, NEIGHBOR_INIT, NONBLOCKING, PERSISTENT, SLOTS};
+use crate::mended;
 use crate::objects::Object;
 use crate::requests::Request;
 use crate::uniform::{ended, finish, prepare, start};
@@ -18,24 +20,26 @@ macro_rules! signatures {
             finish(comm, SLOT, |stock| unsafe { transmute::<Object, Stock>(stock)($($word,)* comm, module) })
         }
 
-        unsafe extern "C" fn $nonblocking<const SLOT: usize>(
+        unsafe extern "C" fn $nonblocking<const SLOT: usize, const UNIFORM: bool>(
             $($word: $type,)* comm: Object, request: *mut *mut Request, module: Object
         ) -> c_int {
             type Stock = unsafe extern "C" fn($($type,)* Object, *mut *mut Request, Object) -> c_int;
-            start(comm, SLOT, request, |stock, request| {
+            let call = |stock, request| {
                 // SAFETY: as above.
                 unsafe { transmute::<Object, Stock>(stock)($($word,)* comm, request, module) }
-            })
+            };
+            if UNIFORM { start(comm, SLOT, request, call) } else { mended::start(module, SLOT, request, call) }
         }
 
-        unsafe extern "C" fn $persistent<const SLOT: usize>(
+        unsafe extern "C" fn $persistent<const SLOT: usize, const UNIFORM: bool>(
             $($word: $type,)* comm: Object, info: Object, request: *mut *mut Request, module: Object
         ) -> c_int {
             type Stock = unsafe extern "C" fn($($type,)* Object, Object, *mut *mut Request, Object) -> c_int;
-            prepare(comm, SLOT, request, |stock, request| {
+            let call = |stock, request| {
                 // SAFETY: as above.
                 unsafe { transmute::<Object, Stock>(stock)($($word,)* comm, info, request, module) }
-            })
+            };
+            if UNIFORM { prepare(comm, SLOT, request, call) } else { mended::prepare(module, SLOT, request, call) }
         }
     )*};
 }
@@ -86,7 +90,7 @@ unsafe extern "C" fn iallreduce(
     match ended(comm).filter(|_| sent != got) {
         Some(class) => class,
         // SAFETY: the arguments that were meant for it.
-        None => unsafe { ifold::<IALLREDUCE>(sent, got, count, kind, operation, comm, request, module) },
+        None => unsafe { ifold::<IALLREDUCE, true>(sent, got, count, kind, operation, comm, request, module) },
     }
 }
 
@@ -96,6 +100,9 @@ type Entry = (usize, Object, bool);
 macro_rules! entries {
     ($(($slot:expr, $signature:ident, $part:expr)),* $(,)?) => {
         [$(($slot, $signature::<{ $slot }> as Object, $part)),*]
+    };
+    ($uniform:ident $(($slot:expr, $signature:ident, $part:expr)),* $(,)?) => {
+        [$(($slot, $signature::<{ $slot }, $uniform> as Object, $part)),*]
     };
 }
 
@@ -120,9 +127,23 @@ fn entries() -> impl Iterator<Item = Entry> {
         (15, rooted, false),
         (16, scatterv, false),
     ];
+    let neighbours = entries![
+        (NEIGHBOR, exchange, false),
+        (NEIGHBOR + 1, allgatherv, false),
+        (NEIGHBOR + 2, exchange, false),
+        (NEIGHBOR + 3, alltoallv, false),
+        (NEIGHBOR + 4, alltoallv, false),
+    ];
+    let iallreduce = (IALLREDUCE, iallreduce as Object, true);
+    blocking.into_iter().chain(neighbours).chain(background::<true>()).chain([iallreduce])
+}
+
+/// The functions that do not block.
+fn background<const UNIFORM: bool>() -> impl Iterator<Item = Entry> {
     let nonblocking = entries![
-        (NONBLOCKING, iexchange, false),
+        UNIFORM(NONBLOCKING, iexchange, false),
         (NONBLOCKING + 1, iallgatherv, false),
+        (IALLREDUCE, ifold, true),
         (NONBLOCKING + 3, iexchange, false),
         (NONBLOCKING + 4, ialltoallv, false),
         (NONBLOCKING + 5, ialltoallv, false),
@@ -139,7 +160,7 @@ fn entries() -> impl Iterator<Item = Entry> {
         (NONBLOCKING + 16, iscatterv, false),
     ];
     let persistent = entries![
-        (PERSISTENT, exchange_init, false),
+        UNIFORM(PERSISTENT, exchange_init, false),
         (PERSISTENT + 1, allgatherv_init, false),
         (PERSISTENT + 2, fold_init, false),
         (PERSISTENT + 3, exchange_init, false),
@@ -158,12 +179,7 @@ fn entries() -> impl Iterator<Item = Entry> {
         (PERSISTENT + 16, scatterv_init, false),
     ];
     let neighbours = entries![
-        (NEIGHBOR, exchange, false),
-        (NEIGHBOR + 1, allgatherv, false),
-        (NEIGHBOR + 2, exchange, false),
-        (NEIGHBOR + 3, alltoallv, false),
-        (NEIGHBOR + 4, alltoallv, false),
-        (INEIGHBOR, iexchange, false),
+        UNIFORM(INEIGHBOR, iexchange, false),
         (INEIGHBOR + 1, iallgatherv, false),
         (INEIGHBOR + 2, iexchange, false),
         (INEIGHBOR + 3, ialltoallv, false),
@@ -174,8 +190,12 @@ fn entries() -> impl Iterator<Item = Entry> {
         (NEIGHBOR_INIT + 3, alltoallv_init, false),
         (NEIGHBOR_INIT + 4, alltoallv_init, false),
     ];
-    let iallreduce = (IALLREDUCE, iallreduce as Object, true);
-    blocking.into_iter().chain(nonblocking).chain([iallreduce]).chain(persistent).chain(neighbours)
+    nonblocking.into_iter().chain(persistent).chain(neighbours)
+}
+
+/// The mended functions that do not block, with their slots.
+pub fn mended() -> impl Iterator<Item = (usize, Object)> {
+    background::<false>().map(|(slot, function, _)| (slot, function))
 }
 
 /// The functions of a table whose stock functions these are, for a uniformity.

@@ -22,7 +22,7 @@ use crate::internals::Internals;
 use crate::property::{PROPERTIES, Property, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::uniformity::Uniformity;
-use crate::{module, openmpi, uniform};
+use crate::{mended, module, openmpi, uniform};
 
 /// Index of the key that every communicator shows.
 const SHOWN: usize = 0;
@@ -110,7 +110,7 @@ pub fn completed(handle: *mut c_void) {
     if let Some(known) = all.known().get_mut(&Communicator::from_handle(handle)) {
         known.complete = true;
     }
-    all.make_uniform(Communicator::from_handle(handle));
+    all.equip(Communicator::from_handle(handle));
 }
 
 /// A communicator is being freed.
@@ -126,7 +126,7 @@ pub fn initialised() {
     let Some(all) = present() else { return };
     let made: Vec<_> = all.known().keys().copied().collect();
     for comm in made {
-        all.make_uniform(comm);
+        all.equip(comm);
     }
 }
 
@@ -231,16 +231,17 @@ impl Communicators {
             self.mpi.set_attribute(comm, attribute, value);
         }
         if which == UNIFORMITY {
-            self.make_uniform(comm);
+            self.equip(comm);
         } else if Scope::of(value) != Scope::Local && damaged {
             self.mpi.revoke(comm);
         }
     }
 
-    /// Gives the communicator the uniformity that it shall have, once it has its collectives.
-    fn make_uniform(&self, comm: Communicator) {
+    /// Gives the communicator the functions that it shall have, once it has its collectives.
+    fn equip(&self, comm: Communicator) {
         let known = self.known().get(&comm).copied();
         if let Some(known) = known.filter(|known| known.complete && INITIALISED.load(Ordering::Relaxed)) {
+            mended::make(comm.handle());
             uniform::make(comm.handle(), known.uniformity());
         }
     }

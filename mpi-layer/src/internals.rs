@@ -1,4 +1,4 @@
-//! The inside of Open MPI 5.0 that uniform collectives need: above all the table of a communicator's collective functions.
+//! The inside of Open MPI 5.0 that collectives of ours need: above all the table of a communicator's collective functions.
 //!
 //! Structs are those of communicator.h and coll.h on x86-64. Before the first use a communicator is looked at through
 //! `/proc/self/mem`, where a wrong address is an error and no crash.
@@ -65,6 +65,12 @@ impl Internals {
         FOUND.get_or_init(Self::find).as_ref()
     }
 
+    /// The same if communicators look as they do in Open MPI 5.0; after `MPI_Init`.
+    pub fn fitting() -> Option<&'static Self> {
+        static FITS: OnceLock<bool> = OnceLock::new();
+        Self::get().filter(|mpi| *FITS.get_or_init(|| mpi.fits()))
+    }
+
     fn find() -> Option<Self> {
         let library = Library::loaded()?;
         // SAFETY: the types are those of mpi.h and of the headers named above.
@@ -86,9 +92,8 @@ impl Internals {
         }
     }
 
-    /// Whether communicators look as they do in Open MPI 5.0: the functions of the table are those of the modules that
-    /// stand beside them, and the rank is in its place.
-    pub fn fits(&self) -> bool {
+    /// Whether the functions of the table are those of the modules that stand beside them, and the rank is in its place.
+    fn fits(&self) -> bool {
         let Ok(memory) = File::open("/proc/self/mem") else { return false };
         let word = |address: usize| {
             let mut bytes = [0; 8];
@@ -130,7 +135,9 @@ impl Internals {
         let mut group = std::ptr::null_mut();
         // SAFETY: a communicator that lives, and room for the answer, which is given back.
         unsafe {
-            (self.failed)(comm, &mut group);
+            if (self.failed)(comm, &mut group) != 0 {
+                return false;
+            }
             let dead = self.number(self.group_size, group);
             (self.group_free)(&mut group);
             dead > 0
@@ -144,6 +151,15 @@ impl Internals {
     pub unsafe fn table<'a>(&self, comm: Object) -> &'a mut [Slot; SLOTS] {
         // SAFETY: as required of the caller.
         unsafe { &mut **comm.byte_add(TABLE).cast::<*mut [Slot; SLOTS]>() }
+    }
+
+    /// The function that a module of collectives has for a slot of the table.
+    ///
+    /// # Safety
+    /// As for [`table`](Self::table), and a module that stands in one.
+    pub unsafe fn function_of(module: Object, slot: usize) -> Object {
+        // SAFETY: as required of the caller; modules list their functions in the order of the table.
+        unsafe { module.byte_add(MODULE_FUNCTIONS).cast::<Object>().add(slot).read() }
     }
 
     /// Whether a communicator is revoked.

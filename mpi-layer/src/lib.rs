@@ -13,6 +13,7 @@ mod defaults;
 mod handles;
 mod internals;
 mod line;
+mod mended;
 mod module;
 mod objects;
 mod openmpi;

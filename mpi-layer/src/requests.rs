@@ -16,6 +16,9 @@ const COMPLETED: Object = 1 as Object;
 /// `MPI_UNDEFINED`.
 const UNDEFINED: c_int = -32766;
 
+/// Makes persistent requests active.
+pub type Start = unsafe extern "C" fn(usize, *mut *mut Request) -> c_int;
+
 /// `ompi_status_public_t`.
 #[repr(C)]
 struct Status {
@@ -39,12 +42,13 @@ pub struct Request {
     state: c_int,
     persistent: bool,
     index: c_int,
-    pub start: Option<unsafe extern "C" fn(usize, *mut *mut Request) -> c_int>,
+    pub start: Option<Start>,
     pub free: Option<unsafe extern "C" fn(*mut *mut Request) -> c_int>,
     cancel: Option<unsafe extern "C" fn(*mut Request, c_int) -> c_int>,
-    on_complete: Object,
-    on_complete_data: Object,
-    comm: Object,
+    /// Called as the request completes.
+    pub on_complete: Option<unsafe extern "C" fn(*mut Request) -> c_int>,
+    pub on_complete_data: Object,
+    pub comm: Object,
 }
 
 const _: () = assert!(std::mem::offset_of!(Request, status) == 0x40);
@@ -69,6 +73,20 @@ impl Request {
     pub unsafe fn code(request: *const Self) -> c_int {
         // SAFETY: as required of the caller.
         unsafe { (*request).status.error }
+    }
+
+    /// Ends the operation otherwise.
+    pub fn set_code(&mut self, code: c_int) {
+        self.status.error = code;
+    }
+
+    /// Whether it is a collective's: Open MPI has others for those without effect.
+    ///
+    /// # Safety
+    /// A request that lives.
+    pub unsafe fn is_collective(request: *const Self) -> bool {
+        // SAFETY: as required of the caller.
+        unsafe { (*request).kind == TYPE_COLLECTIVE }
     }
 
     /// Gives a request back to its maker.
@@ -130,7 +148,7 @@ impl Requests {
             request.state = if persistent { STATE_INACTIVE } else { STATE_ACTIVE };
             request.persistent = persistent;
             (request.start, request.free, request.cancel) = (None, None, None);
-            (request.on_complete, request.on_complete_data) = (std::ptr::null_mut(), std::ptr::null_mut());
+            (request.on_complete, request.on_complete_data) = (None, std::ptr::null_mut());
             request.comm = comm;
         }
     }

@@ -11,7 +11,7 @@ pub const ERR_OTHER: c_int = 16;
 pub const ERR_INTERN: c_int = 17;
 pub const ERR_PROC_FAILED: c_int = 75;
 const ERR_PROC_FAILED_PENDING: c_int = 76;
-const ERR_REVOKED: c_int = 77;
+pub const ERR_REVOKED: c_int = 77;
 
 /// The numbers of a statement: operations that have ended, the first one with an own error, and the standing.
 pub type Statement = [c_int; 3];

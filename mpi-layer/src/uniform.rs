@@ -14,7 +14,7 @@ use crate::handles::MemberDied;
 use crate::internals::{BARRIER, IALLREDUCE, Internals, NONBLOCKING};
 use crate::line::{Begin, Line, Operation, Told, lock};
 use crate::objects::Object;
-use crate::requests::Request;
+use crate::requests::{Request, Start};
 use crate::statement::ERR_INTERN;
 use crate::uniformity::Uniformity;
 use crate::{collectives, openmpi};
@@ -48,7 +48,7 @@ fn line_of(comm: Object) -> Option<Arc<Line>> {
 pub fn is_possible() -> bool {
     static POSSIBLE: OnceLock<bool> = OnceLock::new();
     *POSSIBLE.get_or_init(|| {
-        let possible = Internals::get().is_some_and(Internals::fits) && openmpi::register_progress(progress);
+        let possible = Internals::fitting().is_some() && openmpi::register_progress(progress);
         if !possible {
             say(
                 "ringwatch: the inside of this Open MPI is not that of 5.0 as Debian has it: no communicator can have uniform errors",
@@ -260,7 +260,7 @@ fn new_request(mpi: &Internals, comm: Object, persistent: bool) -> Option<*mut R
     unsafe {
         mpi.requests.open(request, comm, persistent);
         (*request).free = Some(give_back);
-        (*request).start = persistent.then_some(restart as unsafe extern "C" fn(usize, *mut *mut Request) -> c_int);
+        (*request).start = persistent.then_some(restart as Start);
     }
     Some(request)
 }

@@ -117,7 +117,8 @@ static int isend_waitall(MPI_Comm comm) {
 /* The operations of MPI that all members enter. */
 static bool is_collective(const char *name) {
     static const char *all[] = {"barrier", "bcast",     "allreduce", "alltoall", "allgather",
-                                "scan",    "ibarrier",  "iallreduce", "comm_dup"};
+                                "scan",    "ibarrier",  "iallreduce", "allreduce_init",
+                                "comm_dup"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(all[i], name)) return true;
     return false;
@@ -137,8 +138,12 @@ static int collective(MPI_Comm comm, const char *name) {
     else if (!strcmp(name, "scan")) code = MPI_Scan(&mine, got, 1, MPI_INT, MPI_SUM, comm);
     else if (!strcmp(name, "comm_dup")) code = MPI_Comm_dup(comm, &copy);
     else {
-        code = !strcmp(name, "ibarrier") ? MPI_Ibarrier(comm, &request)
-                                         : MPI_Iallreduce(&mine, got, 1, MPI_INT, MPI_SUM, comm, &request);
+        if (!strcmp(name, "ibarrier")) code = MPI_Ibarrier(comm, &request);
+        else if (!strcmp(name, "iallreduce")) code = MPI_Iallreduce(&mine, got, 1, MPI_INT, MPI_SUM, comm, &request);
+        else {
+            MPI_Allreduce_init(&mine, got, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request);
+            code = MPI_Start(&request);
+        }
         if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
     free(sent);

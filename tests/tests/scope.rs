@@ -15,8 +15,6 @@ const SUCCESS: &str = "0";
 /// A blocked send is interrupted, or its receiver, when it is interrupted first, has thrown the message away and told the
 /// sender that it may go on: Open MPI 5.0.7 does not distinguish that from a delivery.
 const UNSENT: &str = "77 or 0";
-/// What Open MPI's own non-blocking collectives report: `MPI_ERR_OTHER` where the failure is met in starting a round.
-const FAILED_NBC: &str = "75 or 16";
 /// Most operations of one job: each costs it a rank.
 const AT_ONCE: usize = 5;
 const LIMIT: Duration = Duration::from_secs(40);
@@ -28,7 +26,7 @@ const PLACES: [&str; 2] = ["inside", "outside"];
 /// How an operation ends for those who are blocked in it on rank 0, which lives and joins them when it knows of the
 /// death. Rank 0 gets the same.
 #[rustfmt::skip]
-const BLOCKED: [(&str, [[&str; 2]; 3]); 20] = [
+const BLOCKED: [(&str, [[&str; 2]; 3]); 21] = [
     //              local                   group               global
     ("recv",       [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
     ("any",        [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
@@ -47,8 +45,10 @@ const BLOCKED: [(&str, [[&str; 2]; 3]); 20] = [
     ("alltoall",   [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
     ("allgather",  [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
     ("scan",       [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
-    ("ibarrier",   [[FAILED_NBC,  SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
-    ("iallreduce", [[FAILED_NBC,  SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("ibarrier",   [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("iallreduce", [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("allreduce_init",
+                   [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
     ("comm_dup",   [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
 ];
 

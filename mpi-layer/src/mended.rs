@@ -1,0 +1,110 @@
+//! The error class of collectives that do not block, in every communicator.
+//!
+//! Open MPI drops the class of an error that it meets as it begins a round of messages: the request ends with the internal
+//! code `OMPI_ERROR` (nbc.c, the end of `NBC_Start_round`), which becomes `MPI_ERR_OTHER`. So the functions that do not
+//! block are called by ones that leave a word with the request, and as it completes, a code without class is put right.
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+
+use crate::collectives;
+use crate::internals::Internals;
+use crate::objects::Object;
+use crate::requests::{Request, Start};
+use crate::statement::{ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
+
+/// `OMPI_ERROR`
+const ERROR: c_int = -1;
+
+/// What starts Open MPI's own persistent requests, the same for all.
+static STOCK_START: OnceLock<Start> = OnceLock::new();
+
+/// Puts the mended functions in the table of a communicator that has its collectives.
+pub fn make(comm: Object) {
+    let Some(mpi) = Internals::fitting() else { return };
+    // SAFETY: the communicator lives, and nobody calls its collectives while it is being made.
+    let table = unsafe { mpi.table(comm) };
+    for (slot, function) in collectives::mended() {
+        let entry = &mut table[slot];
+        // SAFETY: what stands beside a function is its module.
+        if !entry.function.is_null() && unsafe { Internals::function_of(entry.module, slot) } == entry.function {
+            entry.function = function;
+        }
+    }
+}
+
+/// An operation that does not block: `call` calls the function of its module.
+pub fn start(
+    module: Object,
+    slot: usize,
+    handle: *mut *mut Request,
+    call: impl FnOnce(Object, *mut *mut Request) -> c_int,
+) -> c_int {
+    // SAFETY: Open MPI passes the module that stands in the table, and room for the request, which is its own.
+    unsafe {
+        let code = call(Internals::function_of(module, slot), handle);
+        if code == 0 {
+            watch(*handle);
+        }
+        code
+    }
+}
+
+/// A persistent operation: each of its starts is watched.
+pub fn prepare(
+    module: Object,
+    slot: usize,
+    handle: *mut *mut Request,
+    call: impl FnOnce(Object, *mut *mut Request) -> c_int,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe {
+        let code = call(Internals::function_of(module, slot), handle);
+        if let Some(stock) = (**handle).start.filter(|_| code == 0 && Request::is_collective(*handle)) {
+            if std::ptr::fn_addr_eq(*STOCK_START.get_or_init(|| stock), stock) {
+                (**handle).start = Some(restart);
+            }
+        }
+        code
+    }
+}
+
+unsafe extern "C" fn restart(count: usize, requests: *mut *mut Request) -> c_int {
+    let Some(stock) = STOCK_START.get() else { return ERR_INTERN };
+    // SAFETY: MPI passes that many requests, all of which have this function to start them.
+    unsafe {
+        (0..count).for_each(|index| (**requests.add(index)).on_complete = Some(settle));
+        stock(count, requests)
+    }
+}
+
+/// # Safety
+/// A request that was started.
+unsafe fn watch(request: *mut Request) {
+    // SAFETY: as required of the caller. Who else wants to hear of the completion calls this one in turn, with these data.
+    unsafe {
+        if Request::is_collective(request) && !Request::is_complete(request) && (*request).on_complete.is_none() {
+            (*request).on_complete_data = request.cast();
+            (*request).on_complete = Some(settle);
+        }
+    }
+}
+
+/// A request is about to complete.
+unsafe extern "C" fn settle(request: *mut Request) -> c_int {
+    let mend = || {
+        // SAFETY: Open MPI passes the request, whose communicator lives at least as long.
+        unsafe {
+            let (true, Some(mpi)) = (Request::code(request) == ERROR, Internals::fitting()) else { return };
+            let comm = (*request).comm;
+            if mpi.is_revoked(comm) {
+                (*request).set_code(ERR_REVOKED);
+            } else if mpi.has_dead_members(comm) {
+                (*request).set_code(ERR_PROC_FAILED);
+            }
+        }
+    };
+    let _ = catch_unwind(AssertUnwindSafe(mend));
+    0
+}
