@@ -25,6 +25,8 @@ pub struct Struck {
     pub must: BTreeSet<u32>,
     /// Ranks that were away about as long as the timeouts: dead or alive, but not in between.
     pub may: BTreeSet<u32>,
+    /// Those of them that were struck last, and when.
+    pub latest: (BTreeSet<u32>, Duration),
     /// What was done, and when.
     pub log: Vec<(Duration, String)>,
 }
@@ -70,8 +72,12 @@ pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck:
         }
         driver.strike(fault);
     }
-    driver.settle();
-    if !matches!(plan.faults.last(), Some((_, Fault::Launcher))) {
+    let last = plan.faults.last().map(|(_, fault)| fault);
+    // What dies in MPI_Init ends the job, or all go on without having met.
+    if !matches!(last, Some(Fault::Init { .. })) {
+        driver.settle();
+    }
+    if !matches!(last, Some(Fault::Launcher)) {
         driver.job.end();
     }
     if !wait_until(driver.patience, || !driver.job.runs()) {
@@ -94,7 +100,7 @@ impl Driver<'_, '_> {
     fn strike(&mut self, fault: &Fault) {
         self.struck.log.push((now(), format!("strikes: {fault:?}")));
         self.last = now();
-        let before = self.struck.must.len();
+        let before = self.struck.must.clone();
         match fault {
             Fault::Kill { rank, signal } => {
                 let _ = self.job.signal_rank(*rank, *signal);
@@ -119,9 +125,8 @@ impl Driver<'_, '_> {
             Fault::Cut { hosts, together, ms } => self.cut(hosts, *together, *ms),
             Fault::Daemon { host, signal } => process::signal(self.watcher(*host).pid, *signal),
             Fault::Runtime { host, signal } => {
-                // The shell on the host has started another prted, which is only its parent.
-                let pid = self.watcher(*host).parent;
                 let host = ALL_HOSTS[*host as usize];
+                let pid = self.runtime(host);
                 self.struck.must.extend(self.job.job.ranks_on(host));
                 self.job.loses(host);
                 process::signal(pid, *signal);
@@ -134,7 +139,11 @@ impl Driver<'_, '_> {
             // The rank does it itself.
             Fault::Init { .. } | Fault::Finalize { .. } => {}
         }
-        self.deadly = self.struck.must.len() > before;
+        let latest: BTreeSet<u32> = self.struck.must.difference(&before).copied().collect();
+        self.deadly = !latest.is_empty();
+        if self.deadly {
+            self.struck.latest = (latest, self.last);
+        }
     }
 
     fn cut(&mut self, hosts: &[u32], together: bool, ms: Option<u64>) {
@@ -167,6 +176,14 @@ impl Driver<'_, '_> {
             found.is_some()
         });
         found.unwrap_or_else(|| self.job.fail(&format!("{host} has a ringwatchd")))
+    }
+
+    /// `prted` of a host: the shell there has started another, which is only its parent.
+    fn runtime(&self, host: &str) -> i32 {
+        let all = self.job.named(host, "prted");
+        let is_parent = |one: &Process| all.iter().any(|other| other.parent == one.pid);
+        let found = all.iter().find(|one| !is_parent(one)).map(|one| one.pid);
+        found.unwrap_or_else(|| self.job.fail(&format!("{host} has a prted")))
     }
 
     /// Until somebody who lives is told of the last fault.

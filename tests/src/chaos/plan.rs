@@ -163,6 +163,10 @@ impl Targets {
         rank
     }
 
+    fn has_ranks(&self, host: u32) -> bool {
+        self.ranks.iter().any(|rank| rank / self.per_host == host)
+    }
+
     fn take_host(&mut self, dice: &mut Dice) -> u32 {
         let host = dice.any(&self.hosts);
         self.hosts.retain(|one| *one != host);
@@ -234,9 +238,12 @@ fn any_fault(dice: &mut Dice, targets: &mut Targets, when: When) -> Fault {
         3 => Fault::Node { host: targets.take_host(dice) },
         4 => Fault::Runtime { host: targets.take_host(dice), signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]) },
         5 | 6 => {
-            // It may strike the same one again, and prterun's own.
-            let hosts = [&[0], &targets.hosts[..]].concat();
-            Fault::Daemon { host: dice.any(&hosts), signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]) }
+            // It may strike the same one again, and prterun's own. Where no rank is left nobody needs another.
+            let hosts: Vec<u32> = targets.hosts.iter().copied().filter(|host| targets.has_ranks(*host)).collect();
+            Fault::Daemon {
+                host: dice.any(&[&[0], &hosts[..]].concat()),
+                signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]),
+            }
         }
         7 => Fault::Stop { rank: targets.take_rank(dice), ms: ms(dice) },
         _ => {

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::inject::Struck;
 use super::plan::{Fault, Plan};
-use crate::Outcome;
 use crate::diary::{Diaries, PROC_FAILED};
+use crate::{Outcome, TIMEOUT};
 
 /// How a job went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,12 +45,12 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) {
             }
             outcome.require(outcome.status == 0, "mpirun's exit status is 0");
             outcome.no_lies().left_nothing();
-            is_declared(outcome, &dead, Some(*rank), events);
+            is_declared(outcome, &dead, struck, Some(*rank), events);
         }
         _ => {
             let dead = dead(struck, outcome, None);
             outcome.finished_without(&dead);
-            is_declared(outcome, &dead, None, events);
+            is_declared(outcome, &dead, struck, None, events);
         }
     }
     one_side(outcome, struck);
@@ -82,7 +82,7 @@ fn dead(struck: &Struck, outcome: &Outcome, spared: Option<u32>) -> Vec<u32> {
 }
 
 /// The history of the job has every death and no other.
-fn is_declared(outcome: &Outcome, dead: &[u32], spared: Option<u32>, events: &Path) {
+fn is_declared(outcome: &Outcome, dead: &[u32], struck: &Struck, spared: Option<u32>, events: &Path) {
     let mut declared = BTreeSet::new();
     for line in history(events).lines() {
         let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
@@ -92,6 +92,12 @@ fn is_declared(outcome: &Outcome, dead: &[u32], spared: Option<u32>, events: &Pa
             Some("node-dead") => declared.extend(record["ranks"].as_array().into_iter().flatten().filter_map(number)),
             _ => {}
         }
+    }
+    // Broken connections tell the survivors, too: a job may have ended before its node has said who died, which takes a
+    // new ringwatchd if that one was struck as well.
+    let (latest, at) = &struck.latest;
+    if outcome.ended_at.saturating_sub(*at) < TIMEOUT * 2 {
+        declared.extend(dead.iter().filter(|rank| latest.contains(rank)));
     }
     declared.retain(|rank| spared != Some(*rank));
     let what = format!("the history declares {dead:?}, and nobody else, not {declared:?}");
@@ -130,6 +136,10 @@ pub fn limit(diaries: &Diaries, struck: &Struck, stderr: &str) -> Option<&'stati
         Some("one-sided") if !struck.log.is_empty() => return Some("one-sided communication is not interrupted"),
         Some("MPI-IO") if !struck.log.is_empty() => return Some("MPI-IO is not interrupted"),
         _ => {}
+    }
+    // Stock constructors succeed where a member has died, and leave a window that is none (MPI_ERR_WIN).
+    if !struck.log.is_empty() && diaries.all("error").any(|error| error.number(0) == Some(53)) {
+        return Some("one-sided communication is not interrupted");
     }
     if !struck.log.is_empty() && stderr.contains("error after request freed") {
         return Some("Open MPI aborts over a request that it has freed (neighbourhood collectives, coll/basic)");
