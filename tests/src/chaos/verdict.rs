@@ -144,16 +144,17 @@ pub fn limit(diaries: &Diaries, struck: &Struck, stderr: &str) -> Option<&'stati
     if !struck.log.is_empty() && stderr.contains("error after request freed") {
         return Some("Open MPI aborts over a request that it has freed (neighbourhood collectives, coll/basic)");
     }
-    let crashed = |rank: &u32| is_crash_in_agreement(diaries, *rank, stderr);
-    spared.iter().any(crashed).then_some("crash in MPIX_Comm_shrink or MPIX_Comm_agree (era_mark_process_failed)")
+    let crashed = |rank: &u32| diaries.pid(*rank).is_some_and(|pid| is_open_mpis_crash(pid, stderr));
+    (!struck.log.is_empty() && spared.iter().any(crashed)).then_some("Open MPI crashes in a survivor")
 }
 
-/// Whether Open MPI itself says that this rank has crashed, and the rank that it was in an agreement.
-fn is_crash_in_agreement(diaries: &Diaries, rank: u32, stderr: &str) -> bool {
-    let agrees = diaries.of(rank).next_back().is_some_and(|last| ["revoked", "shrunk"].contains(&last.event.as_str()));
-    let says_so =
-        |pid: i32| stderr.lines().any(|line| line.contains(&format!(":{pid:05}] Signal: Segmentation fault")));
-    agrees && diaries.pid(rank).is_some_and(says_so)
+/// Whether a process crashed by itself, as it or the libraries in it say, and nothing of ringwatch was at work in it.
+fn is_open_mpis_crash(pid: i32, stderr: &str) -> bool {
+    // Open MPI's own words, and those of UCX, which it loads.
+    let heads = [format!(":{pid:05}] Signal: Segmentation fault"), format!(":{pid}:0:{pid}] Caught signal 11")];
+    let crashed = stderr.lines().any(|line| heads.iter().any(|head| line.contains(head)));
+    let ours = |line: &str| line.contains(".so") && line.contains("ringwatch");
+    crashed && !stderr.lines().any(ours)
 }
 
 #[cfg(test)]
@@ -190,12 +191,16 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_counts_only_in_an_agreement() {
+    fn a_crash_counts_only_in_a_survivor_and_outside_of_ringwatch() {
+        let started = |rank| diaries(&[(rank, "started", "417 h3")]);
         let said = "[h3:00417] *** Process received signal ***\n[h3:00417] Signal: Segmentation fault (11)\n";
-        let agrees = diaries(&[(4, "started", "417 h3"), (4, "error", "75"), (4, "revoked", "")]);
-        assert!(limit(&agrees, &struck(), said).is_some());
-        assert_eq!(limit(&agrees, &struck(), ""), None);
-        let computes = diaries(&[(4, "started", "417 h3"), (4, "revoked", ""), (4, "agreed", "5")]);
-        assert_eq!(limit(&computes, &struck(), said), None);
+        assert!(limit(&started(4), &struck(), said).is_some());
+        assert_eq!(limit(&started(4), &struck(), ""), None);
+        assert_eq!(limit(&started(1), &struck(), said), None, "that one was struck");
+        assert_eq!(limit(&started(4), &Struck::default(), said), None, "nothing has happened");
+        let by_ucx = "[h3:417:0:417] Caught signal 11 (Segmentation fault)\n 4 /usr/lib/libmpi.so.40(PMPI_Wait)\n";
+        assert!(limit(&started(4), &struck(), by_ucx).is_some());
+        let ours = format!("{by_ucx} 5 /usr/lib/openmpi/mca_coll_ringwatch.so(+0x12)\n");
+        assert_eq!(limit(&started(4), &struck(), &ours), None);
     }
 }
