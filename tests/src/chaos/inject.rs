@@ -52,7 +52,8 @@ pub fn job(plan: &Plan, events: &str) -> Job {
 /// # Panics
 /// With everything that is known about the job, if it does not come through.
 pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mut Struck) {
-    let mut driver = Driver { lab, job, struck, patience: PATIENCE, last: Duration::ZERO, deadly: false };
+    let mut driver =
+        Driver { lab, job, struck, patience: PATIENCE, last: Duration::ZERO, deadly: false, unwatched: None };
     if plan.is_uninterrupted() {
         driver.patience = SHORT_PATIENCE;
     }
@@ -94,6 +95,8 @@ struct Driver<'d, 'lab> {
     last: Duration,
     /// Whether it made somebody's death certain.
     deadly: bool,
+    /// The `ringwatchd` beside prterun that was struck last.
+    unwatched: Option<i32>,
 }
 
 impl Driver<'_, '_> {
@@ -123,7 +126,11 @@ impl Driver<'_, '_> {
                 self.job.kill_host(host);
             }
             Fault::Cut { hosts, together, ms } => self.cut(hosts, *together, *ms),
-            Fault::Daemon { host, signal } => process::signal(self.watcher(*host).pid, *signal),
+            Fault::Daemon { host, signal } => {
+                let pid = self.watcher(*host).pid;
+                process::signal(pid, *signal);
+                self.unwatched = (*host == 0).then_some(pid).or(self.unwatched);
+            }
             Fault::Runtime { host, signal } => {
                 let host = ALL_HOSTS[*host as usize];
                 let pid = self.runtime(host);
@@ -132,6 +139,9 @@ impl Driver<'_, '_> {
                 process::signal(pid, *signal);
             }
             Fault::Launcher => {
+                // Somebody has to be left on its host to say why the job ends.
+                let old = self.unwatched;
+                let _ = wait_until(self.patience, || old.is_none_or(|old| self.watcher(0).pid != old));
                 self.job.job.hosts().to_vec().iter().for_each(|host| self.job.loses(host));
                 self.struck.must.extend(self.job.ranks());
                 process::signal(self.job.launcher(), libc::SIGKILL);
