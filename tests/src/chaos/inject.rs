@@ -1,6 +1,6 @@
 //! Runs a plan: strikes, and waits until whoever is left has dealt with it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -52,8 +52,15 @@ pub fn job(plan: &Plan, events: &str) -> Job {
 /// # Panics
 /// With everything that is known about the job, if it does not come through.
 pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mut Struck) {
-    let mut driver =
-        Driver { lab, job, struck, patience: PATIENCE, last: Duration::ZERO, deadly: false, unwatched: None };
+    let mut driver = Driver {
+        lab,
+        job,
+        struck,
+        patience: PATIENCE,
+        last: Duration::ZERO,
+        deadly: false,
+        unwatched: BTreeMap::new(),
+    };
     if plan.is_uninterrupted() {
         driver.patience = SHORT_PATIENCE;
     }
@@ -95,8 +102,8 @@ struct Driver<'d, 'lab> {
     last: Duration,
     /// Whether it made somebody's death certain.
     deadly: bool,
-    /// The `ringwatchd` beside prterun that was struck last.
-    unwatched: Option<i32>,
+    /// Of each host the `ringwatchd` that was struck last.
+    unwatched: BTreeMap<u32, i32>,
 }
 
 impl Driver<'_, '_> {
@@ -129,9 +136,10 @@ impl Driver<'_, '_> {
             Fault::Daemon { host, signal } => {
                 let pid = self.watcher(*host).pid;
                 process::signal(pid, *signal);
-                self.unwatched = (*host == 0).then_some(pid).or(self.unwatched);
+                self.unwatched.insert(*host, pid);
             }
             Fault::Runtime { host, signal } => {
+                self.wait_for_a_watcher(*host);
                 let host = ALL_HOSTS[*host as usize];
                 let pid = self.runtime(host);
                 self.struck.must.extend(self.job.job.ranks_on(host));
@@ -139,9 +147,7 @@ impl Driver<'_, '_> {
                 process::signal(pid, *signal);
             }
             Fault::Launcher => {
-                // Somebody has to be left on its host to say why the job ends.
-                let old = self.unwatched;
-                let _ = wait_until(self.patience, || old.is_none_or(|old| self.watcher(0).pid != old));
+                self.wait_for_a_watcher(0);
                 self.job.job.hosts().to_vec().iter().for_each(|host| self.job.loses(host));
                 self.struck.must.extend(self.job.ranks());
                 process::signal(self.job.launcher(), libc::SIGKILL);
@@ -186,6 +192,14 @@ impl Driver<'_, '_> {
             found.is_some()
         });
         found.unwrap_or_else(|| self.job.fail(&format!("{host} has a ringwatchd")))
+    }
+
+    /// Until a `ringwatchd` that was struck has been replaced: somebody has to be left on the host who can end its ranks
+    /// and say why.
+    fn wait_for_a_watcher(&self, host: u32) {
+        if let Some(old) = self.unwatched.get(&host) {
+            let _ = wait_until(self.patience, || self.watcher(host).pid != *old);
+        }
     }
 
     /// `prted` of a host: the shell there has started another, which is only its parent.
