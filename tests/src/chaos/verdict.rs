@@ -151,7 +151,11 @@ pub fn limit(diaries: &Diaries, struck: &Struck, stderr: &str) -> Option<&'stati
 /// Whether a process crashed by itself, as it or the libraries in it say, and nothing of ringwatch was at work in it.
 fn is_open_mpis_crash(pid: i32, stderr: &str) -> bool {
     // Open MPI's own words, and those of UCX, which it loads.
-    let heads = [format!(":{pid:05}] Signal: Segmentation fault"), format!(":{pid}:0:{pid}] Caught signal 11")];
+    let heads = [
+        format!(":{pid:05}] Signal: Segmentation fault"),
+        format!(":{pid:05}] Signal: Aborted"),
+        format!(":{pid}:0:{pid}] Caught signal 11"),
+    ];
     let crashed = stderr.lines().any(|line| heads.iter().any(|head| line.contains(head)));
     let ours = |line: &str| line.contains(".so") && line.contains("ringwatch");
     crashed && !stderr.lines().any(ours)
