@@ -21,15 +21,32 @@
 //!
 //! Integers of the body are varints: seven bits a byte, the lowest first, the top bit set in all bytes but the last;
 //! signed ones are zigzag-encoded before. One byte integers and the variants below come as they are. An
-//! option is 0, or 1 and the value; a list is its length and its entries.
+//! option is 0, or 1 and the value; a list is its length and its entries. Seqs, counts, `first` and `sent_us` have 64 bits,
+//! parts and ports 16, all others 32.
 //!
 //! The variant of an enum is its position; fields follow in the order of their declaration. [`Message`]:
-//! 0 `Heartbeat`, 1 `NewObserver`, 2 `Suspect`, 3 `Notice`, 4 `Ack`, 5 `Probe`, 6 `ProbeReply`, 7 `Verdict`, 8 `Ready`,
-//! 9 `ReadyAck`, 10 `Hello`, 11 `Roster`, 12 `Spared`, 13 `Complete`, 14 `Done`, 15 `Leave`,
-//! 16 `Records`, 17 `RecordsHeard`, 18 `AllStopped`, 19 `JobSuspended`, 20 `Transport`, 21 `Bundle`.
 //!
-//! A `Bundle` is a list of [`Part`](crate::bundle::Part)s: 0 `Notice`, 1 `Ack`, 2 `Complete`, 3 `Done`, each followed by the
-//! fields of the message of that name. There is no bundle among them.
+//! | byte | message | what follows |
+//! |---:|---|---|
+//! | 0 | `Heartbeat` | count |
+//! | 1 | `NewObserver` | |
+//! | 2 | `Suspect` | node |
+//! | 3 | `Notice` | see below |
+//! | 4 | `Ack` | source, incarnation, seq |
+//! | 5, 6 | `Probe`, `ProbeReply` | |
+//! | 7 | `Verdict` | |
+//! | 8, 9 | `Ready`, `ReadyAck` | |
+//! | 10 | `Hello` | node, port_hint |
+//! | 11 | `Roster` | part, parts, list of addresses: 0, 4 bytes of IPv4 and the port, or 1, 16 bytes of IPv6 and the port |
+//! | 12 | `Spared` | node |
+//! | 13, 14 | `Complete`, `Done` | source, incarnation, seq |
+//! | 15 | `Leave` | |
+//! | 16 | `Records` | incarnation, first, sent_us, list of bytes |
+//! | 17 | `RecordsHeard` | incarnation, count |
+//! | 18 | `AllStopped` | ranks |
+//! | 19 | `JobSuspended` | |
+//! | 20 | `Transport` | list of bytes |
+//! | 21 | `Bundle` | list of [`Part`](crate::bundle::Part)s: 0 `Notice`, 1 `Ack`, 2 `Complete`, 3 `Done`, each as after its own byte above |
 //!
 //! A [`Notice`](crate::Notice), which follows the byte 3:
 //!

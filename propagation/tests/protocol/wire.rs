@@ -69,7 +69,40 @@ fn the_layout_is_the_documented_one() {
     expected.extend([0, 0xac, 0x02]);
     expected.extend(mac(&expected));
     assert_eq!(envelope, expected);
-    assert_eq!(seal(&Message::ReadyAck)[28], 9);
+}
+
+#[test]
+fn the_bodies_of_all_other_messages_are_the_documented_ones() {
+    let (source, incarnation, seq, node) = (300, 1, 77, 300);
+    let addresses = vec!["1.2.3.4:300".parse().unwrap(), "[102::304]:5".parse().unwrap()];
+    let v6 = [1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 5];
+    for (message, body) in [
+        (Message::NewObserver, &[1][..]),
+        (Message::Suspect { node }, &[2, 0xac, 2]),
+        (Message::Ack { source, incarnation, seq }, &[4, 0xac, 2, 1, 77]),
+        (Message::Probe, &[5]),
+        (Message::ProbeReply, &[6]),
+        (Message::Verdict, &[7]),
+        (Message::Ready, &[8]),
+        (Message::ReadyAck, &[9]),
+        (Message::Hello { node, port_hint: 5 }, &[10, 0xac, 2, 5]),
+        (
+            Message::Roster { part: 1, parts: 300, addresses },
+            &[&[11, 1, 0xac, 2, 2][..], &[0, 1, 2, 3, 4, 0xac, 2], &v6].concat(),
+        ),
+        (Message::Spared { node }, &[12, 0xac, 2]),
+        (Message::Complete { source, incarnation, seq }, &[13, 0xac, 2, 1, 77]),
+        (Message::Done { source, incarnation, seq }, &[14, 0xac, 2, 1, 77]),
+        (Message::Leave, &[15]),
+        (Message::Records { incarnation, first: 2, sent_us: 3, lines: vec![200, 9] }, &[16, 1, 2, 3, 2, 200, 9]),
+        (Message::RecordsHeard { incarnation, count: 300 }, &[17, 1, 0xac, 2]),
+        (Message::AllStopped { ranks: 300 }, &[18, 0xac, 2]),
+        (Message::JobSuspended, &[19]),
+        (Message::Transport { word: vec![200, 9] }, &[20, 2, 200, 9]),
+    ] {
+        let envelope = seal(&message);
+        assert_eq!(&envelope[28..envelope.len() - 16], body, "{message:?}");
+    }
 }
 
 #[test]
