@@ -19,7 +19,7 @@ fn a_scenario_that_cannot_be_gets_one_sentence_and_status_2() {
         (&["--nodes", "8", "--failures", "9"], "only 8 nodes"),
         (&["--failures", "0"], "no failure"),
         (&["--failures", "-1"], "-1"),
-        (&["--seed", "-1"], "-1"),
+        (&["--seed", "-1"], "from 0 to 18446744073709551615"),
         (&["--nodes", "8", "--fail", "8@0s"], "nodes are 0 to 7"),
         (&["--fail", "3@0s,3@1s"], "fail twice"),
         (&["--fail", "3@-1s"], "'3@-1s'"),
@@ -44,6 +44,10 @@ fn a_scenario_that_cannot_be_gets_one_sentence_and_status_2() {
         (&["--runs", "2", "--threads", "1000000"], "from 1 to 1024"),
         (&["--threads", "2"], "--threads has no effect"),
         (&["--ring-order", "hosts", "--hosts", "/nonexistent/hosts"], "/nonexistent/hosts cannot be read"),
+        (&["--log", "loud"], "[possible values: none, events, messages]"),
+        (&["--horizon"], "'--horizon <TIME>'"),
+        (&["--gossip"], "'--gossip'"),
+        (&["5"], "'5'"),
     ] {
         let output = ringwatch(&[&["simulate"], arguments].concat());
         let told = text(&output.stderr);

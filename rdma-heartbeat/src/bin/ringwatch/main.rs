@@ -54,13 +54,16 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) if matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::ArgumentConflict) => {
-            // The reason is the whole message; a hint at --help would only hide it.
-            let text = error.to_string();
-            let sentence = text.lines().next().unwrap_or_default();
-            return refuse(sentence.strip_prefix("error: ").unwrap_or(sentence));
+        Err(error) if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            error.exit()
         }
-        Err(error) => error.exit(),
+        Err(error) => {
+            // The first paragraph is the reason; a hint at --help would only hide it.
+            let text = error.to_string();
+            let lines: Vec<_> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+            let sentence = lines.join(" ");
+            return refuse(sentence.strip_prefix("error: ").unwrap_or(&sentence));
+        }
     };
     match arguments.command {
         Command::Status(arguments) => status::show(&arguments),

@@ -26,7 +26,7 @@ pub struct Arguments {
     /// Runs per point
     #[arg(long, default_value_t = 10_000, value_name = "COUNT", value_parser = runs, allow_hyphen_values = true)]
     runs: u64,
-    /// Leave out platforms with more nodes
+    /// Leave out platforms with more nodes in figures 4 and 5
     #[arg(long, default_value_t = 256_000, value_name = "NODES", value_parser = clap::value_parser!(u32).range(32..), allow_negative_numbers = true)]
     largest: u32,
     /// Number of threads [default: one per processor]

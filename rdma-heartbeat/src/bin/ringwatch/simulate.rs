@@ -15,7 +15,7 @@ use simulator::figures::Sample;
 use simulator::log::{Entry, Log};
 use simulator::{Elision, Failures, Outcome, Scenario, Strategy, Stream, all_threads, batch, bounds};
 
-use crate::values::{runs, share, threads, time};
+use crate::values::{runs, seed, share, threads, time};
 use crate::{print, refuse};
 
 /// The command line of `ringwatch simulate`.
@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(long, value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
     mtbf: Option<Duration>,
     /// Where all chance comes from: the same seed gives the same run
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, default_value = "1", value_parser = seed, allow_hyphen_values = true)]
     seed: u64,
     /// What keeps nodes apart on the ring: ids (nothing), hosts (racks as in the names r12n04) or the absolute path of
     /// a topology file

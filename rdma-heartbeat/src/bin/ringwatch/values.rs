@@ -17,6 +17,11 @@ pub fn share(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| "a number from 0 to 1 was expected, such as 0.01".into())
 }
 
+/// A seed.
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a number from 0 to {} was expected", u64::MAX))
+}
+
 /// A number of threads.
 pub fn threads(text: &str) -> Result<NonZero<usize>, String> {
     let threads = text.parse().ok().filter(|&threads: &NonZero<usize>| threads.get() <= 1024);
