@@ -181,7 +181,10 @@ impl Chart<'_> {
         } else {
             (1.06 * low.min(0.0), 1.06 * high)
         };
-        ((x.0.log10() - 0.05, x.1.log10() + 0.1), y)
+        let x = (x.0.log10() - 0.05, x.1.log10() + 0.1);
+        // Labels are powers of ten: at least one is needed.
+        let has_label = x.0.ceil() <= x.1;
+        (if has_label { x } else { (x.0.floor(), x.1.ceil()) }, y)
     }
 }
 
@@ -248,6 +251,14 @@ mod tests {
         assert!(y.0 <= -3.0 && y.1 >= 5.0, "{y:?}");
         let (_, y) = chart("", vec![(1.0, 2.0), (10.0, 5.0)]).ranges();
         assert_eq!(y.0, 0.0);
+    }
+
+    #[test]
+    fn the_sizes_are_labelled_however_few_they_are() {
+        for (points, label) in [(vec![(32.0, 1.0)], "100"), (vec![(2000.0, 1.0), (4000.0, 2.0)], "10,000")] {
+            let text = chart("", points).svg();
+            assert!(text.contains(&format!(">\n{label}\n</text>")), "{label} is not in {text}");
+        }
     }
 
     #[test]

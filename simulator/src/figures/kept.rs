@@ -32,9 +32,18 @@ impl Kept<'_> {
     ///
     /// If it cannot be written.
     pub fn save(&self, name: &str, titles: &[&str], rows: &[Vec<String>]) -> Result<(), WriteError> {
-        let path = self.folder.join(format!("{name}.csv"));
-        let new = path.with_extension("csv.new");
-        let written = fs::write(&new, table::csv(titles, rows.iter().cloned())).and_then(|()| fs::rename(&new, &path));
-        written.map_err(|source| WriteError { path, source })
+        replace(&self.folder.join(format!("{name}.csv")), &table::csv(titles, rows.iter().cloned()))
     }
+}
+
+/// Writes a file, whole or not at all: hours of computing are in the one that may be there.
+///
+/// # Errors
+///
+/// If it cannot be written.
+pub fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+    written.map_err(|source| WriteError { path: path.to_owned(), source })
 }

@@ -107,14 +107,10 @@ pub fn reproduce(
     folder: &Path,
     tell: &dyn Fn(News<'_>),
 ) -> Result<String, WriteError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| WriteError { path, source }
-    };
-    fs::create_dir_all(folder).map_err(failed(folder))?;
+    fs::create_dir_all(folder).map_err(|source| WriteError { path: folder.to_owned(), source })?;
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
-        fs::write(&path, text).map_err(failed(&path))?;
+        kept::replace(&path, text)?;
         tell(News::Wrote(&path));
         Ok(())
     };

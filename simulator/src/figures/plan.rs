@@ -18,7 +18,7 @@ pub struct Plan {
     pub quick: bool,
     /// Runs per point, 10,000 in the paper; the quick ones are fewer.
     pub runs: u64,
-    /// The largest platform, 256,000 nodes in the paper; the larger ones are left out.
+    /// The largest platform of figures 4 and 5, 256,000 nodes in the paper; the larger ones are left out.
     pub largest: u32,
     /// On how many threads. Of no influence on the results.
     pub threads: NonZero<usize>,

@@ -125,8 +125,10 @@ pub(super) fn draw_rounds(plan: &Plan) -> Drawing {
         points: SIZES.iter().map(|&nodes| (f64::from(nodes), rounds_for_certainty(nodes))).collect(),
         band: vec![],
     });
-    series
-        .push(published("paper: mean 11 and 13, worst 22", &[(20_000.0, 11.0), (100_000.0, 13.0), (100_000.0, 22.0)]));
+    series.push(published(
+        "paper: mean 11 and 13, worst 22, and 20.7 (3.4.2)",
+        &[(20_000.0, 11.0), (100_000.0, 13.0), (100_000.0, 22.0), (100_000.0, 20.7)],
+    ));
     let chart = Chart {
         title: "Figure 6: rounds of random probing until every node was probed",
         subtitle: "each node probes one other node per round",
@@ -184,7 +186,10 @@ pub(super) fn draw_queue(plan: &Plan) -> Drawing {
         let points = SIZES.iter().map(|&nodes| (f64::from(nodes), value(queue_bounds(nodes)))).collect();
         series.push(Series { label: label.into(), colour: 2, look: Look::Dashed, points, band: vec![] });
     }
-    series.push(published("paper: 8 and 11", &[(20_000.0, 8.0), (100_000.0, 11.0)]));
+    series.push(published(
+        "paper: 8 and 11, from 4.7 to 14.1 (3.4.2)",
+        &[(20_000.0, 8.0), (100_000.0, 11.0), (100_000.0, 4.7), (100_000.0, 14.1)],
+    ));
     let chart = Chart {
         title: "Figure 7: how many nodes probe the same one in a round",
         subtitle: "the longest queue of a round, each node probes one other node",
