@@ -357,6 +357,17 @@ impl Job {
         RUNTIME.get().map(Box::as_ref).filter(|_| self.me == 0)
     }
 
+    /// Daemons that prterun has given up and `ringwatchd` has not declared dead.
+    pub fn lost_daemons(&self) -> BTreeSet<NodeId> {
+        let mut lost = lock(&self.forgotten).clone();
+        for entry in (0..self.segment.len()).filter_map(|index| self.segment.entry(index)) {
+            if let Entry::Node(node) = entry {
+                lost.remove(&node);
+            }
+        }
+        lost
+    }
+
     /// No daemon is awaited any more (prterun only).
     pub fn forget_everybody(&self) {
         if let Some(runtime) = self.runtime() {
@@ -437,6 +448,6 @@ fn random<const N: usize>() -> Result<[u8; N], String> {
     if usize::try_from(got) == Ok(N) { Ok(bytes) } else { Err("the system has no random numbers".into()) }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -17,7 +17,7 @@ use rdma_heartbeat::launch::{CONTROL_FD, End, FromDaemon, SEGMENT_FD, Startup, T
 use rdma_heartbeat::pin::Pin;
 use rdma_heartbeat::segment::{Entry, Phase};
 
-use crate::job::Job;
+use crate::job::{Job, lock};
 
 /// First descriptor that may be used for what is handed to `ringwatchd`, so that placing it cannot overwrite it.
 const FIRST_FREE_FD: RawFd = 10;
@@ -43,6 +43,8 @@ pub struct Supervisor {
     socket: UdpSocket,
     segment: OwnedFd,
     control: Mutex<Option<OwnedFd>>,
+    /// Process number of the present `ringwatchd`, and what stands for it as long as it lives.
+    present: Mutex<Option<(i32, OwnedFd)>>,
     finished: AtomicBool,
 }
 
@@ -64,6 +66,7 @@ impl Supervisor {
             socket,
             segment: segment.try_clone()?,
             control: Mutex::new(None),
+            present: Mutex::new(None),
             finished: AtomicBool::new(false),
         })
     }
@@ -93,7 +96,7 @@ impl Supervisor {
     /// Sends a packet; a `ringwatchd` that is not there hears it never, which restarts make good.
     pub fn tell(&self, packet: &ToDaemon) {
         let Ok(bytes) = encode(packet) else { return };
-        if let Some(control) = self.control.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).as_ref() {
+        if let Some(control) = lock(&self.control).as_ref() {
             let _ = send(control.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT);
         }
     }
@@ -102,6 +105,12 @@ impl Supervisor {
     pub fn finish(&self) {
         if !self.finished.swap(true, Ordering::SeqCst) {
             self.tell(&ToDaemon::Finished);
+            // One that is stopped would be left behind: this process ends now, and nobody else would find it.
+            if let Some((pid, pidfd)) = lock(&self.present).as_ref() {
+                if Pin::take(*pid).is_ok_and(|pin| pin.stopped().is_some()) {
+                    kill(pidfd);
+                }
+            }
         }
     }
 
@@ -123,12 +132,14 @@ impl Supervisor {
             if deaths.len() > MAX_RESTARTS {
                 return self.give_up(job, "ringwatchd died again and again");
             }
-            self.startup.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).incarnation += 1;
+            lock(&self.startup).incarnation += 1;
             repeat_news(job);
             instance = match self.spawn() {
                 Ok(instance) => instance,
                 Err(error) => return self.give_up(job, &format!("ringwatchd cannot be started again ({error})")),
             };
+            // What the old one was told in its last moments it may not have passed on.
+            job.lost_daemons().into_iter().for_each(|daemon| self.tell(&ToDaemon::ConnectionLost(daemon)));
         }
     }
 
@@ -199,7 +210,7 @@ impl Supervisor {
     }
 
     fn keep(&self, roster: Vec<SocketAddr>) {
-        self.startup.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).roster = Some(roster);
+        lock(&self.startup).roster = Some(roster);
     }
 
     /// Without `ringwatchd` the others will declare this node: its ranks end before that is noticed.
@@ -247,9 +258,9 @@ impl Supervisor {
         }
         let child = command.spawn()?;
         let pidfd = pidfd_open(child.id())?;
-        let startup =
-            encode(&*self.startup.lock().unwrap_or_else(|poisoned| poisoned.into_inner())).map_err(io::Error::other)?;
-        let mut control = self.control.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *lock(&self.present) = i32::try_from(child.id()).ok().zip(pidfd.try_clone().ok());
+        let startup = encode(&*lock(&self.startup)).map_err(io::Error::other)?;
+        let mut control = lock(&self.control);
         send(ours.as_raw_fd(), &startup, MsgFlags::MSG_NOSIGNAL)?;
         *control = Some(ours.try_clone()?);
         Ok(Instance { control: ours, pidfd })

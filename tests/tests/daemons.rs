@@ -81,6 +81,19 @@ fn prted_stopped_when_the_job_ends_is_not_left_behind() {
     });
 }
 
+/// Nobody else would find it.
+#[test]
+fn ringwatchd_stopped_when_the_job_ends_is_not_left_behind() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("allreduce", &[]).start(lab);
+        job.wait_until_blocked();
+        // The plugin would find it in half a timeout.
+        ["h1", "h2"].iter().for_each(|host| process::signal(job.watcher(host).pid, libc::SIGSTOP));
+        job.end();
+        job.finish().finished_without(&[]);
+    });
+}
+
 #[test]
 fn two_prted_killed_at_once() {
     in_lab(|lab| {

@@ -55,6 +55,19 @@ fn prterun_killed_with_the_default_times() {
     in_lab(|lab| prterun_is_killed(lab, Job::new().with_default_times(), "any"));
 }
 
+/// It cannot hear that prterun is lost.
+#[test]
+fn prterun_killed_while_a_prted_is_stopped() {
+    in_lab(|lab| {
+        let (mut job, pids) = start(lab, Job::new(), "allreduce");
+        ["h1", "h2", "h3", "h4"].iter().for_each(|host| job.loses(host));
+        process::signal(job.runtime("h3"), libc::SIGSTOP);
+        process::signal(job.launcher(), libc::SIGKILL);
+        job.wait_until_gone("the job's processes", &pids, LIMIT);
+        nobody_finished(&job.finish());
+    });
+}
+
 #[test]
 fn the_node_of_prterun_killed() {
     in_lab(|lab| {

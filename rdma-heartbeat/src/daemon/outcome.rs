@@ -152,14 +152,15 @@ impl Daemon {
         }
         self.control.send(&FromDaemon::End { reason: end, sentence });
         let kills = self.fence_is_on();
-        let outcast = matches!(end, End::CutOff | End::DeclaredDead);
+        // The others end it, unless they cannot reach it or it is stopped and cannot hear of it.
+        let is_left = matches!(end, End::CutOff | End::DeclaredDead) || self.runtime.is_stopped();
         self.say_farewell(now);
         self.continue_chronicle(now);
         self.ending = Some(Ending {
             exit_by: now + self.patience(),
             settled_at: now + self.time_to_settle(),
             // prterun ends itself: the plugin must report why to the user.
-            kill_runtime_at: (outcast && kills && me != 0).then(|| now + ORDERLY),
+            kill_runtime_at: (is_left && kills && me != 0).then(|| now + ORDERLY),
             fences: kills,
         });
     }

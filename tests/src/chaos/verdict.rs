@@ -93,10 +93,10 @@ fn is_declared(outcome: &Outcome, dead: &[u32], struck: &Struck, spared: Option<
             _ => {}
         }
     }
-    // Broken connections tell the survivors, too: a job may have ended before its node has said who died, which takes a
-    // new ringwatchd if that one was struck as well.
+    // Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, which takes a
+    // new ringwatchd if that one was struck as well, and another timeout for each observer that has died.
     let (latest, at) = &struck.latest;
-    if outcome.ended_at.saturating_sub(*at) < TIMEOUT * 2 {
+    if outcome.ended_at.saturating_sub(*at) < TIMEOUT * 4 {
         declared.extend(dead.iter().filter(|rank| latest.contains(rank)));
     }
     declared.retain(|rank| spared != Some(*rank));
