@@ -26,6 +26,8 @@ use crate::{mended, module, openmpi, uniform};
 
 /// Index of the key that every communicator shows.
 const SHOWN: usize = 0;
+/// See [`Handles::index`]: `MPI_COMM_WORLD`.
+const WORLD: c_int = 0;
 /// What a subscription reports where the key is absent; no program can set it, for MPI refuses an empty value.
 const ABSENT: &CStr = c"";
 
@@ -155,6 +157,10 @@ unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool)
     let comm = Communicator::from_handle(handle);
     let _ = catch_unwind(|| {
         if let Some(all) = present() {
+            // The first one that is told, and all ranks of the job are in it.
+            if all.mpi.index(comm) == WORLD {
+                crate::rank_died(rank as u32);
+            }
             uniform::member_died(handle, rank, remote, all.next);
             if let Some(known) = all.known().get_mut(&comm) {
                 known.damaged = true;

@@ -9,6 +9,7 @@
 
 mod collectives;
 mod communicators;
+mod connections;
 mod defaults;
 mod handles;
 mod internals;
@@ -30,6 +31,7 @@ use std::panic::catch_unwind;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use connections::Connections;
 use openmpi::OpenMpi;
 use rdma_heartbeat::logging::say;
 use rdma_heartbeat::segment::{Entry, Phase, SEGMENT_VARIABLE, Segment};
@@ -120,6 +122,13 @@ impl Rank {
             self.segment.note_raised(self.slot, length, rdma_heartbeat::clock::now());
         }
         events
+    }
+}
+
+/// Open MPI holds a rank of this job dead from now on.
+fn rank_died(rank: u32) {
+    if let (Some(mpi), Some(connections)) = (RANK.get().and_then(Rank::mpi), Connections::get()) {
+        connections.close(mpi.name(rank));
     }
 }
 

@@ -21,7 +21,7 @@ const STATE_RUNNING: std::ops::RangeInclusive<i32> = 2..=3;
 /// `opal_process_name_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct ProcessName {
+pub struct ProcessName {
     job: u32,
     rank: u32,
 }
@@ -69,11 +69,16 @@ impl OpenMpi {
         STATE_RUNNING.contains(&state.load(std::sync::atomic::Ordering::Relaxed))
     }
 
+    /// The name of a rank of this job.
+    pub fn name(&self, rank: u32) -> ProcessName {
+        ProcessName { job: self.job, rank }
+    }
+
     /// Reports a rank of this job as dead; repeated reports do nothing. Only from MPI's progress loop.
     pub fn report(&self, rank: u32) {
         // SAFETY: called in the thread that drives progress; both functions take their own locks.
         unsafe {
-            let process = (self.proc_for_name)(ProcessName { job: self.job, rank });
+            let process = (self.proc_for_name)(self.name(rank));
             if !process.is_null() {
                 (self.proc_failed)(process, TERM_WITHOUT_SYNC, false);
             }

@@ -33,6 +33,7 @@
  *                        (see families.h) in turn, instead of four collectives
  *   --hold               go on with collectives until the file "end" is there
  *   --busy               no pause between two rounds of OP
+ *   --threads            start MPI with MPI_THREAD_MULTIPLE
  *   --lines N            print N lines more, right before MPI_Finalize
  *   --status N           what every rank returns after MPI_Finalize
  */
@@ -63,7 +64,7 @@ static char dir[512];
 static const char *op = "allreduce", *die_how = "none";
 static int victims[MOST_VICTIMS], victim_count;
 static Fault second = {.rank = -1}, init_fault = {.rank = -1}, finalize_fault = {.rank = -1};
-static bool hold, busy;
+static bool hold, busy, threads;
 static const char *mix;
 static int lines, status;
 
@@ -159,7 +160,7 @@ static bool second_elsewhere(const char *where) {
 
 /* The second victim dies inside the call that follows, alone in it. */
 static void second_inside(const char *where) {
-    if (second_here(where)) die_inside("kill");
+    if (second_here(where)) die_inside(second.how);
     else if (second_elsewhere(where)) usleep(LATE_US);
 }
 
@@ -348,6 +349,7 @@ static void read_arguments(int count, char **arguments) {
         const char *name = arguments[i];
         if (!strcmp(name, "--hold")) { hold = true; continue; }
         if (!strcmp(name, "--busy")) { busy = true; continue; }
+        if (!strcmp(name, "--threads")) { threads = true; continue; }
         char *value = ++i < count ? arguments[i] : "";
         if (!strcmp(name, "--events")) snprintf(dir, sizeof dir, "%s", value);
         else if (!strcmp(name, "--op")) op = value;
@@ -383,7 +385,7 @@ static void initialise(int *count, char ***arguments) {
     if (mine && !strcmp(init_fault.where, "late")) usleep(VERY_LATE_US);
     event("enters-init");
     int provided;
-    MPI_Init_thread(count, arguments, MPI_THREAD_SINGLE, &provided);
+    MPI_Init_thread(count, arguments, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
     event("initialised");
     if (mine && !strcmp(init_fault.where, "after")) die(init_fault.how);
 }

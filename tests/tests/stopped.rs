@@ -75,6 +75,29 @@ fn two_of_two_hosts_stop() {
     });
 }
 
+/// The last rank is killed, and the one before it stops inside a call of the recovery. With several threads a message that
+/// waits for it shares its memory with later ones to others.
+fn stops_in_recovery(lab: &Lab, place: &str) {
+    let second = format!("6:{place}:stop");
+    let job = Job::new().blocked_in("allreduce", &[7]).arguments(&["--threads", "--second", &second]);
+    let mut job = job.start(lab);
+    job.wait_until_blocked();
+    let _ = job.signal_rank(7, libc::SIGKILL);
+    let outcome = job.finish();
+    outcome.finished_without(&[6, 7]);
+    outcome.require(outcome.diaries.has(6, "dies"), "the second victim comes to stop");
+}
+
+#[test]
+fn another_one_stops_inside_shrink() {
+    in_lab(|lab| stops_in_recovery(lab, "shrink"));
+}
+
+#[test]
+fn another_one_stops_inside_agree() {
+    in_lab(|lab| stops_in_recovery(lab, "agree"));
+}
+
 /// Runs a job in which something is done to a rank that must not count as a death.
 fn is_left_alone(lab: &Lab, job: Job, disturb: impl FnOnce(i32)) {
     let mut job = job.blocked_in("allreduce", &[]).start(lab);

@@ -141,8 +141,8 @@ pub fn limit(diaries: &Diaries, struck: &Struck, stderr: &str) -> Option<&'stati
     if !struck.log.is_empty() && diaries.all("error").any(|error| error.number(0) == Some(53)) {
         return Some("one-sided communication is not interrupted");
     }
-    if !struck.log.is_empty() && stderr.contains("error after request freed") {
-        return Some("Open MPI aborts over a request that it has freed (neighbourhood collectives, coll/basic)");
+    if !struck.log.is_empty() && stderr.contains("Recv error after request freed") {
+        return Some("Open MPI aborts over a receive that it has freed (neighbourhood collectives, coll/basic)");
     }
     let crashed = |rank: &u32| diaries.pid(*rank).is_some_and(|pid| is_open_mpis_crash(pid, stderr));
     (!struck.log.is_empty() && spared.iter().any(crashed)).then_some("Open MPI crashes in a survivor")

@@ -1,0 +1,153 @@
+//! Connections to the dead on which something waits are closed before Open MPI gives it up.
+//!
+//! Open MPI 5.0 cancels a message to a process that it holds dead, and uses its request again, although a fragment of it
+//! may still wait for a TCP connection. When that connection fails later, the fragment ends the request a second time,
+//! whatever it stands for by then: a message to somebody else fails, or the job is aborted ("Send error after request
+//! freed", `pml_ob1_sendreq.h:286`). A stopped process collects such fragments, because its kernel takes new connections
+//! that it never answers. So in the moment in which Open MPI marks a process as dead each such connection is closed as if
+//! it had broken then: its fragments end their requests while they are still theirs, and further messages are refused.
+//!
+//! A connection on which nothing waits is left to its end, with what the dead had sent before.
+//!
+//! Offsets are those of btl_tcp_component.h, btl_tcp_proc.h and btl_tcp_endpoint.h on x86-64, and every object is asked
+//! for its class first.
+
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+use crate::objects::Object;
+use crate::openmpi::{Library, ProcessName};
+
+/// Of `mca_btl_tcp_component_t`: the table of processes.
+const PROCESSES: usize = 0x180;
+/// Of `mca_btl_tcp_proc_t`: its endpoints, and how many.
+const ENDPOINTS: usize = 0x40;
+const ENDPOINT_COUNT: usize = 0x48;
+/// Of `mca_btl_base_endpoint_t`.
+const PROCESS: usize = 0x30;
+const CURRENT_FRAGMENT: usize = 0x60;
+const STATE: usize = 0x70;
+const FRAGMENTS: usize = 0x78;
+const SEND_LOCK: usize = 0xc8;
+/// Of `opal_list_t`: how many are in it.
+const LENGTH: usize = 0x38;
+/// Values of an endpoint's state.
+const CONNECTING: c_int = 0;
+const FAILED: c_int = 3;
+const CONNECTED: c_int = 4;
+
+/// What ringwatch uses of Open MPI's TCP transport.
+pub struct Connections {
+    component: Object,
+    classes: Classes,
+    find: unsafe extern "C" fn(Object, ProcessName, *mut Object) -> c_int,
+    close: unsafe extern "C" fn(Object),
+    event_users_increment: unsafe extern "C" fn(),
+}
+
+/// Addresses of classes.
+struct Classes {
+    table: Object,
+    process: Object,
+    endpoint: Object,
+    list: Object,
+}
+
+// SAFETY: addresses of functions and of objects that live as long as the library.
+unsafe impl Send for Connections {}
+// SAFETY: as above.
+unsafe impl Sync for Connections {}
+
+impl Connections {
+    /// Those of the Open MPI in this process; `None` if it has no TCP transport, or another one than 5.0's.
+    pub fn get() -> Option<&'static Self> {
+        static FOUND: OnceLock<Option<Connections>> = OnceLock::new();
+        FOUND.get_or_init(Self::find).as_ref()
+    }
+
+    fn find() -> Option<Self> {
+        let library = Library::loaded()?;
+        // SAFETY: the types are those of the headers named above, of opal_hash_table.h and of opal_progress.h.
+        unsafe {
+            Some(Self {
+                component: library.symbol(c"mca_btl_tcp_component")?,
+                classes: Classes {
+                    table: library.symbol(c"opal_proc_table_t_class")?,
+                    process: library.symbol(c"mca_btl_tcp_proc_t_class")?,
+                    endpoint: library.symbol(c"mca_btl_tcp_endpoint_t_class")?,
+                    list: library.symbol(c"opal_list_t_class")?,
+                },
+                find: library.function(c"opal_proc_table_get_value")?,
+                close: library.function(c"mca_btl_tcp_endpoint_close")?,
+                event_users_increment: library.function(c"opal_progress_event_users_increment")?,
+            })
+        }
+    }
+
+    /// Closes connections to a process that Open MPI has just marked as dead, in a function of MPI.
+    pub fn close(&self, name: ProcessName) {
+        // SAFETY: the table belongs to the component; what is not of the expected class is not looked at.
+        unsafe {
+            let table = self.component.byte_add(PROCESSES);
+            let mut process = std::ptr::null_mut();
+            if class(table) != self.classes.table
+                || (self.find)(table, name, &mut process) != 0
+                || process.is_null()
+                || class(process) != self.classes.process
+            {
+                return;
+            }
+            let endpoints = process.byte_add(ENDPOINTS).cast::<*const Object>().read();
+            let count = process.byte_add(ENDPOINT_COUNT).cast::<usize>().read();
+            for index in 0..count {
+                self.fail(process, endpoints.add(index).read());
+            }
+        }
+    }
+
+    /// Does what Open MPI does itself when a connection breaks; the error that it reports upwards is no news by now.
+    ///
+    /// # Safety
+    /// A process, and one of its endpoints.
+    unsafe fn fail(&self, process: Object, endpoint: Object) {
+        // SAFETY: the offsets are those of an endpoint if its class, its process and the class of its list are right; the
+        // lock keeps other threads from writing into a socket that is being closed.
+        unsafe {
+            let fragments = endpoint.byte_add(FRAGMENTS);
+            let fits = class(endpoint) == self.classes.endpoint
+                && endpoint.byte_add(PROCESS).cast::<Object>().read() == process
+                && class(fragments) == self.classes.list;
+            let state = endpoint.byte_add(STATE).cast::<c_int>();
+            // One that has failed is closed, or is being closed by our caller, who holds the lock.
+            if !fits || state.read_volatile() == FAILED {
+                return;
+            }
+            let lock = endpoint.byte_add(SEND_LOCK).cast::<libc::pthread_mutex_t>();
+            libc::pthread_mutex_lock(lock);
+            let before = state.read();
+            let closes = before != CONNECTED
+                || !endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>().read().is_null()
+                || fragments.byte_add(LENGTH).cast::<usize>().read() > 0;
+            if closes {
+                state.write(FAILED);
+            }
+            libc::pthread_mutex_unlock(lock);
+            if before == CONNECTING {
+                // Closing takes back what only an endpoint that waits for an answer has done.
+                (self.event_users_increment)();
+            }
+            if closes {
+                (self.close)(endpoint);
+            }
+        }
+    }
+}
+
+/// Address of an object's class.
+///
+/// # Safety
+/// The address of at least one word.
+unsafe fn class(object: Object) -> *mut c_void {
+    // SAFETY: as required of the caller: objects begin with the address of their class.
+    unsafe { object.cast::<*mut c_void>().read() }
+}
