@@ -18,6 +18,8 @@ pub mod pmix {
         pub fn rw_pmix_environment(environment: *mut c_void, name: *const c_char, value: *const c_char);
         /// Tells the local clients that a rank is dead. May be called from any thread; does not block.
         pub fn rw_pmix_notify_dead(nspace: *const c_char, rank: u32) -> c_int;
+        /// Has the runtime connect processes of several namespaces with a fence among their daemons. In PMIx's own thread.
+        pub fn rw_pmix_connect_by_fence();
         /// Rank of this process in its own namespace: the number of the runtime daemon.
         pub fn rw_pmix_my_rank() -> u32;
         /// Namespace of this process.
@@ -41,6 +43,9 @@ pub mod prte {
     unsafe extern "C" {
         /// Puts `rw_plugin_proc_state` and `rw_plugin_send_failed` in front of PRRTE 3's handlers; false if a table lacks one.
         pub fn rw_prte3_wrap(proc_states: *mut c_void, job_states: *mut c_void) -> bool;
+        /// Switches a parameter of PRRTE's framework `state` on, the default for jobs whose launch does not say; does nothing
+        /// if there is no such parameter.
+        pub fn rw_prte3_switch_on(parameter: *const c_char);
         /// Number of runtime daemons, prterun's own included.
         pub fn rw_prte3_num_daemons(process_info: *const c_void) -> u32;
         /// Calls `prte_get_proc_daemon_vpid`.

@@ -10,6 +10,7 @@
 #include "src/mca/pnet/base/base.h"
 #include "src/mca/pnet/pnet.h"
 #include "src/mca/psensor/psensor.h"
+#include "src/server/pmix_server_ops.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +172,46 @@ int rw_pmix_notify_dead(const char *nspace, uint32_t rank)
         notified(status, notification);
     }
     return PMIX_OPERATION_SUCCEEDED == status ? PMIX_SUCCESS : status;
+}
+
+/* Who waits for processes of several namespaces to be connected. */
+struct connection {
+    pmix_op_cbfunc_t callback;
+    void *data;
+};
+
+static void connected(pmix_status_t status, const char *data, size_t length, void *argument,
+                      pmix_release_cbfunc_t release, void *release_argument)
+{
+    (void) data, (void) length;
+    struct connection *connection = argument;
+    connection->callback(status, connection->data);
+    free(connection);
+    if (NULL != release) {
+        release(release_argument);
+    }
+}
+
+static pmix_status_t connect_by_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
+                                      pmix_op_cbfunc_t callback, void *data)
+{
+    struct connection *connection = malloc(sizeof *connection);
+    if (NULL == connection) {
+        return PMIX_ERR_NOMEM;
+    }
+    *connection = (struct connection) {.callback = callback, .data = data};
+    pmix_status_t status = pmix_host_server.fence_nb(procs, nprocs, info, ninfo, NULL, 0, connected, connection);
+    if (PMIX_SUCCESS != status) {
+        free(connection);
+    }
+    return status;
+}
+
+void rw_pmix_connect_by_fence(void)
+{
+    if (NULL != pmix_host_server.connect && NULL != pmix_host_server.fence_nb) {
+        pmix_host_server.connect = connect_by_fence;
+    }
 }
 
 uint32_t rw_pmix_my_rank(void)

@@ -6,6 +6,7 @@
 
 #include "pmix_common.h"
 #include "src/class/pmix_list.h"
+#include "src/mca/base/pmix_mca_base_var.h"
 
 #include "ringwatch_shims.h"
 
@@ -88,6 +89,16 @@ bool rw_prte3_wrap(void *proc_states, void *job_states)
         }
     }
     return NULL != stock_terminated && NULL != stock_error && NULL != stock_job_error;
+}
+
+/* PRRTE keeps its parameters in PMIx's registry. */
+void rw_prte3_switch_on(const char *parameter)
+{
+    bool *storage = NULL;
+    int index = pmix_mca_base_var_find("prte", "state", "base", parameter);
+    if (0 <= index && PMIX_SUCCESS == pmix_mca_base_var_get_value(index, &storage, NULL, NULL) && NULL != storage) {
+        *storage = true;
+    }
 }
 
 uint32_t rw_prte3_num_daemons(const void *process_info)

@@ -33,6 +33,7 @@ void rw_plugin_client_gone(const char *nspace, uint32_t rank, bool finalized);
 int rw_pmix_parameter(const char *name, const char *help, char **storage);
 void rw_pmix_environment(void *environment, const char *name, const char *value);
 int rw_pmix_notify_dead(const char *nspace, uint32_t rank);
+void rw_pmix_connect_by_fence(void);
 uint32_t rw_pmix_my_rank(void);
 const char *rw_pmix_my_nspace(void);
 const char *rw_pmix_built_for(void);
@@ -44,6 +45,7 @@ int rw_plugin_proc_state(const char *nspace, uint32_t rank, uint32_t state);
 int rw_plugin_send_failed(void);
 
 bool rw_prte3_wrap(void *proc_states, void *job_states);
+void rw_prte3_switch_on(const char *parameter);
 uint32_t rw_prte3_num_daemons(const void *process_info);
 const char *rw_prte_hostname(void *function, const char *nspace, uint32_t rank);
 int rw_prte_daemon_of(void *function, const char *nspace, uint32_t rank);

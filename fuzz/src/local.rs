@@ -9,7 +9,7 @@ use propagation::{Config, Time};
 use rdma_heartbeat::history;
 use rdma_heartbeat::interfaces::is_meant;
 use rdma_heartbeat::job::Job;
-use rdma_heartbeat::launch::{FromDaemon, LaunchData, Startup, ToDaemon, Unreadable, decode, encode};
+use rdma_heartbeat::launch::{FromDaemon, LaunchData, Spawned, Startup, ToDaemon, Unreadable, decode, encode};
 use rdma_heartbeat::lifeline;
 use rdma_heartbeat::offload::{Assignment, FromService, ToService};
 use rdma_heartbeat::parameters::{DEFINITIONS, parse_duration, read, show};
@@ -28,6 +28,7 @@ pub fn packets(bytes: &[u8]) {
         assert!(launch.ranks_of(0).count() <= launch.rank_nodes.len());
     }
     let _ = decode::<Startup>(bytes);
+    let _ = decode::<Spawned>(bytes);
     let _ = decode::<ToDaemon>(bytes);
     let _ = decode::<FromDaemon>(bytes);
     let _ = decode::<Assignment>(bytes);
@@ -136,12 +137,19 @@ fn look(segment: &Segment) {
         assert!(count <= segment.len());
         let _ = (segment.occupant(slot), segment.changes(slot), lifeline::is_broken(segment, slot));
     }
-    let mut watch = Watch::new(segment, "job@1", Duration::from_millis(1), Some(Duration::from_millis(10)), false, 1);
+    let mut watch = Watch::new(
+        segment,
+        |rank| ("job@1", rank),
+        Duration::from_millis(1),
+        Some(Duration::from_millis(10)),
+        false,
+        1,
+    );
     let mut sightings = Vec::new();
     watch.look(now, segment, &mut sightings);
     watch.broken(segment, &mut sightings);
     let _ = (watch.all_initialised(segment), watch.has_living(segment), watch.has_finalised(0, segment));
-    let mut job = Job::new(&launch(), segment, now);
+    let mut job = Job::new(&launch(), &[], segment, now);
     let _ = job.verdict(now);
     assert!(job.graves().len() <= 4 + 2, "each rank and each node dies once");
 }

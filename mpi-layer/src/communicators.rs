@@ -22,7 +22,7 @@ use crate::internals::Internals;
 use crate::property::{PROPERTIES, Property, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::uniformity::Uniformity;
-use crate::{mended, module, openmpi, uniform};
+use crate::{dynamic, mended, module, openmpi, uniform};
 
 /// Index of the key that every communicator shows.
 const SHOWN: usize = 0;
@@ -247,6 +247,7 @@ impl Communicators {
     fn equip(&self, comm: Communicator) {
         let known = self.known().get(&comm).copied();
         if let Some(known) = known.filter(|known| known.complete && INITIALISED.load(Ordering::Relaxed)) {
+            dynamic::made(comm.handle());
             mended::make(comm.handle());
             uniform::make(comm.handle(), known.uniformity());
         }

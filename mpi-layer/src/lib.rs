@@ -11,6 +11,7 @@ mod collectives;
 mod communicators;
 mod connections;
 mod defaults;
+mod dynamic;
 mod handles;
 mod internals;
 mod line;
@@ -34,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use connections::Connections;
 use openmpi::OpenMpi;
 use rdma_heartbeat::logging::say;
-use rdma_heartbeat::segment::{Entry, Phase, SEGMENT_VARIABLE, Segment};
+use rdma_heartbeat::segment::{Entry, FIRST_RANK_VARIABLE, Phase, SEGMENT_VARIABLE, Segment};
 
 /// Status of Open MPI's component functions.
 const SUCCESS: c_int = 0;
@@ -43,6 +44,9 @@ const NOT_AVAILABLE: c_int = -16;
 
 /// Releases whose behaviour is known; in others the component leaves the job alone.
 const SERVED: std::ops::RangeInclusive<u32> = 5..=5;
+
+/// Number of the job that mpirun itself starts.
+const FIRST_JOB: u32 = 1;
 
 static RANK: OnceLock<Rank> = OnceLock::new();
 static SEEN: AtomicU32 = AtomicU32::new(0);
@@ -59,7 +63,9 @@ impl Rank {
     /// `None` in every job that did not ask for fault tolerance.
     fn join() -> Option<Self> {
         let path = std::env::var(SEGMENT_VARIABLE).ok()?;
-        let rank: u32 = std::env::var("PMIX_RANK").ok()?.parse().ok()?;
+        let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+        let first = number(FIRST_RANK_VARIABLE).unwrap_or(0);
+        let rank = number("PMIX_RANK")?.checked_add(first)?;
         match openmpi::release() {
             Some((major, ..)) if SERVED.contains(&major) => {}
             release => {
@@ -96,6 +102,12 @@ impl Rank {
             .as_ref()
     }
 
+    /// Reports the rank of this number to Open MPI, which knows it by its job.
+    fn report(&self, mpi: &OpenMpi, number: u32) {
+        let (job, first) = self.segment.spawned_job_of(number).map_or((FIRST_JOB, 0), |job| (job.number, job.first));
+        mpi.report(job, number - first);
+    }
+
     /// Reports what the log holds beyond `SEEN`; returns how many entries that was.
     #[cold]
     fn catch_up(&self) -> c_int {
@@ -113,7 +125,7 @@ impl Rank {
             SEEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, |seen| (seen < length).then(|| seen + 1))
         {
             if let Some(Entry::Rank(rank)) = self.segment.entry(index) {
-                mpi.report(rank);
+                self.report(mpi, rank);
                 communicators::somebody_died();
                 events += 1;
             }

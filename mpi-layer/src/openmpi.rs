@@ -18,6 +18,9 @@ const SCOPE_READONLY: c_int = 1;
 /// switched fault tolerance off.
 const STATE_RUNNING: std::ops::RangeInclusive<i32> = 2..=3;
 
+/// The bits of Open MPI's name of a job that tell the jobs of one mpirun apart (`opal_pmix_convert_nspace`).
+const JOB_NUMBER: u32 = 0xffff;
+
 /// `opal_process_name_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -42,7 +45,7 @@ unsafe impl Send for OpenMpi {}
 unsafe impl Sync for OpenMpi {}
 
 impl OpenMpi {
-    /// Finds what is needed for the job `nspace`; `None` if this Open MPI lacks something.
+    /// Finds what is needed for a rank of the job `nspace`; `None` if this Open MPI lacks something.
     pub fn find(nspace: &CStr) -> Option<Self> {
         let library = Library::loaded()?;
         // SAFETY: the types are those of Open MPI 5.0 and 6.0.
@@ -69,16 +72,18 @@ impl OpenMpi {
         STATE_RUNNING.contains(&state.load(std::sync::atomic::Ordering::Relaxed))
     }
 
-    /// The name of a rank of this job.
+    /// The name of a rank of this rank's own job.
     pub fn name(&self, rank: u32) -> ProcessName {
         ProcessName { job: self.job, rank }
     }
 
-    /// Reports a rank of this job as dead; repeated reports do nothing. Only from MPI's progress loop.
-    pub fn report(&self, rank: u32) {
+    /// Reports a rank of a job of this mpirun, by the number of that job, as dead; repeated reports do nothing. Only from
+    /// MPI's progress loop.
+    pub fn report(&self, job: u32, rank: u32) {
+        let job = self.job & !JOB_NUMBER | job & JOB_NUMBER;
         // SAFETY: called in the thread that drives progress; both functions take their own locks.
         unsafe {
-            let process = (self.proc_for_name)(self.name(rank));
+            let process = (self.proc_for_name)(ProcessName { job, rank });
             if !process.is_null() {
                 (self.proc_failed)(process, TERM_WITHOUT_SYNC, false);
             }

@@ -14,9 +14,10 @@ use rdma_heartbeat::logging::{host, say};
 use rdma_heartbeat::offload;
 use rdma_heartbeat::order::{Order, table};
 use rdma_heartbeat::parameters::{Settings, bad_order};
-use rdma_heartbeat::segment::{Entry, SEGMENT_VARIABLE, Segment, path_of};
+use rdma_heartbeat::segment::{Entry, FIRST_RANK_VARIABLE, SEGMENT_VARIABLE, SPARE_ENTRIES, Segment, path_of};
 use rdma_heartbeat::versions::RELEASE;
 
+use crate::spawned::{self, Jobs};
 use crate::supervisor::Supervisor;
 use crate::{environment, network, parameters, releases};
 
@@ -40,10 +41,10 @@ struct Launched {
     socket: UdpSocket,
 }
 
-/// A fault-tolerant job on this node.
+/// A fault-tolerant job on this node, with all that it spawns.
 pub struct Job {
-    /// Namespace of the job.
-    pub nspace: CString,
+    /// The jobs that its ranks belong to, and who has which number.
+    pub jobs: Jobs,
     /// Number of this node.
     pub me: NodeId,
     /// What prterun sent to every node.
@@ -63,7 +64,7 @@ pub struct Job {
     /// Ranks that ended by themselves with a status other than zero (prterun only).
     dissatisfied: Mutex<BTreeSet<u32>>,
     /// Keeps the segment reachable under its path.
-    _segment_file: OwnedFd,
+    segment_file: OwnedFd,
 }
 
 /// Whether the settings can work on prterun's node.
@@ -89,8 +90,11 @@ pub fn check(settings: &Settings) -> Result<(), String> {
 /// # Errors
 /// A sentence for the user.
 pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
-    if !environment::is_launcher() || !environment::wants_fault_tolerance() || JOB.get().is_some() {
+    if !environment::is_launcher() || !environment::wants_fault_tolerance() {
         return Ok(None);
+    }
+    if let (Some(job), Some(runtime)) = (JOB.get(), RUNTIME.get()) {
+        return spawned::launch(job, nspace, &nodes_of(nspace, runtime.as_ref())).map(Some);
     }
     let settings = parameters::settings().map_err(|invalid| invalid.to_string())?;
     let runtime = match RUNTIME.get() {
@@ -116,7 +120,13 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
     environment::find_daemon(&parameters::settings().map(|settings| settings.daemon).unwrap_or_default())?;
     let bytes = launch.to_bytes().map_err(|error| error.to_string())?;
     *lock(&LAUNCHED) = Some(Launched { launch, socket });
+    // Like the first job, what it spawns.
+    runtime.survive_failures();
     Ok(Some(bytes))
+}
+
+fn nodes_of(nspace: &CStr, runtime: &dyn Runtime) -> Vec<NodeId> {
+    (0..).map_while(|rank| runtime.daemon_of(nspace, rank)).collect()
 }
 
 /// The nodes in the order of the ring.
@@ -140,7 +150,7 @@ fn prepare(
     settings: Settings,
     ring: Vec<NodeId>,
 ) -> Result<(LaunchData, UdpSocket), String> {
-    let rank_nodes: Vec<NodeId> = (0..).map_while(|rank| runtime.daemon_of(nspace, rank)).collect();
+    let rank_nodes = nodes_of(nspace, runtime);
     let universe = runtime.daemons().max(rank_nodes.iter().copied().max().unwrap_or(0) + 1);
     let addresses = network::addresses(&settings.parameters.interfaces)?;
     let socket = network::open(&addresses, settings.parameters.ports)?;
@@ -167,8 +177,8 @@ fn prepare(
 /// # Errors
 /// A sentence for the user.
 pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
-    if JOB.get().is_some() {
-        return Ok(Vec::new());
+    if let Some(job) = JOB.get() {
+        return spawned::start(job, nspace, bytes).map(|first| job.variables(first));
     }
     environment::stay_loaded();
     // SAFETY: PMIx is initialised when a job is set up.
@@ -199,19 +209,19 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
     let ranks: Vec<u32> = launch.ranks_of(me).collect();
     // Each rank and each node once as dead, each node once as ready.
     let capacity = u32::try_from(launch.rank_nodes.len()).unwrap_or(u32::MAX / 2) + 2 * launch.universe;
-    let (segment, file) = Segment::create(&ranks, capacity).map_err(|error| error.to_string())?;
-    let path = path_of(&file);
-    let rank_environment = launch.rank_environment.clone();
+    let (segment, file) =
+        Segment::create(&ranks, capacity.saturating_add(SPARE_ENTRIES)).map_err(|error| error.to_string())?;
     let startup = Startup {
         launch: launch.clone(),
         me,
         incarnation: 0,
         roster: None,
         runtime_pid: i32::try_from(std::process::id()).unwrap_or(0),
+        spawned: Vec::new(),
     };
     let supervisor = Supervisor::new(daemon, startup, socket, &file).map_err(|error| error.to_string())?;
     let job = Arc::new(Job {
-        nspace: nspace.to_owned(),
+        jobs: Jobs::new(nspace, launch.rank_nodes.len()),
         me,
         launch,
         segment,
@@ -221,24 +231,27 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
         counted: Mutex::default(),
         terminated: Mutex::default(),
         dissatisfied: Mutex::default(),
-        _segment_file: file,
+        segment_file: file,
     });
     let _ = JOB.set(Arc::clone(&job));
+    // PRRTE 3.0.8's own way destroys what lies behind its array of one (`pmix_server_dyn.c`, connect_release).
+    // SAFETY: PMIx calls this function in its own thread.
+    unsafe { c_shims::pmix::rw_pmix_connect_by_fence() };
     if me != 0 {
         // Without it nothing is lost but the news of ranks that end before MPI_Init.
         if let Ok(runtime) = OWN_RANKS.get_or_init_with(prte_hooks::find) {
             runtime.watch_processes();
         }
     }
-    Supervisor::run(job)?;
-    let variables = rank_environment.into_iter().chain([(SEGMENT_VARIABLE.to_owned(), path)]);
-    Ok(variables.filter_map(|(name, value)| Some((CString::new(name).ok()?, CString::new(value).ok()?))).collect())
+    Supervisor::run(Arc::clone(&job))?;
+    Ok(job.variables(0))
 }
 
 /// Every process of the job has ended.
 pub fn finished(nspace: &CStr) {
-    if let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) {
-        job.tell_if_nobody_is_left();
+    let Some(job) = JOB.get() else { return };
+    if job.jobs.finish(nspace) {
+        job.tell_if_nobody_is_left(nspace);
         job.pass_on_statuses();
         job.supervisor.finish();
     }
@@ -251,9 +264,15 @@ pub fn runtime_ends() {
     }
 }
 
+/// A rank of this job, or of one that it has spawned, by its number.
+fn numbered(nspace: &CStr, rank: u32) -> Option<(&'static Arc<Job>, u32)> {
+    let job = JOB.get()?;
+    Some((job, job.jobs.number(nspace, rank)?))
+}
+
 /// A local client ended without finalizing, or is about to.
 pub fn client_lost(nspace: &CStr, rank: u32) {
-    if let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) {
+    if let Some((job, rank)) = numbered(nspace, rank) {
         job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
     }
 }
@@ -274,40 +293,44 @@ pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
         }
         return lost;
     }
-    let Some(job) = JOB.get().filter(|job| job.nspace.as_c_str() == nspace) else { return false };
+    let Some((job, number)) = numbered(nspace, rank) else { return false };
     match kind {
         ProcessEvent::Other | ProcessEvent::DaemonLost => false,
         ProcessEvent::Ended => {
-            job.supervisor.tell(&ToDaemon::RankEnded(rank));
+            job.supervisor.tell(&ToDaemon::RankEnded(number));
             // Whoever was reported dead may be reported as ended again with the last of its node.
-            !lock(&job.terminated).insert(rank)
+            !lock(&job.terminated).insert(number)
         }
         // Which ranks it was meant for PRRTE does not say; its own answer and the standard's usual one is: all.
         ProcessEvent::Abort => {
-            job.end(&format!("rank {rank} called MPI_Abort; the job is ended"));
+            job.end(&format!("rank {number} called MPI_Abort; the job is ended"));
             true
         }
         // PRRTE would end the whole job: for the survivors it is a death like any other.
         ProcessEvent::NonZeroExit => {
-            lock(&job.dissatisfied).insert(rank);
-            job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
+            lock(&job.dissatisfied).insert(number);
+            job.supervisor.tell(&ToDaemon::RankLost { rank: number, reason: RankReason::Reported });
             runtime.report_rank_lost(nspace, rank);
             true
         }
         // PRRTE counts every report as one more process that has ended, and ends the job when the count is full.
         ProcessEvent::Abnormal => {
-            job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
-            !lock(&job.counted).insert(rank)
+            job.supervisor.tell(&ToDaemon::RankLost { rank: number, reason: RankReason::Reported });
+            !lock(&job.counted).insert(number)
         }
     }
 }
 
 /// In a daemon other than prterun: PRRTE tells prterun of an end in order only when all ranks of the node have ended.
 fn own_rank_state(nspace: &CStr, rank: u32, state: u32) {
-    let job = JOB.get().filter(|job| job.nspace.as_c_str() == nspace);
-    if let (Some(job), Some(runtime)) = (job, OWN_RANKS.get()) {
-        if runtime.classify(state) == ProcessEvent::Ended {
-            job.supervisor.tell(&ToDaemon::RankEnded(rank));
+    if let (Some((job, rank)), Some(runtime)) = (numbered(nspace, rank), OWN_RANKS.get()) {
+        match runtime.classify(state) {
+            ProcessEvent::Ended => job.supervisor.tell(&ToDaemon::RankEnded(rank)),
+            // Of a rank that never came to MPI only its own node can say so.
+            ProcessEvent::Abnormal | ProcessEvent::NonZeroExit => {
+                job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
+            }
+            _ => {}
         }
     }
 }
@@ -390,14 +413,26 @@ impl Job {
         }
     }
 
-    /// At the end of the job: if no rank came to its end in order, prterun's status must say so, even if `ringwatchd` has
-    /// not come to say so yet. What PRRTE has counted proves nothing: a rank whose `MPI_Finalize` a failure has cut short
-    /// leaves without a word to PRRTE.
-    fn tell_if_nobody_is_left(&self) {
+    /// Variables for the environment of the ranks of the job that begins with this number.
+    fn variables(&self, first: u32) -> Variables {
+        let own = [
+            (SEGMENT_VARIABLE.to_owned(), path_of(&self.segment_file)),
+            (FIRST_RANK_VARIABLE.to_owned(), first.to_string()),
+        ];
+        let all = self.launch.rank_environment.iter().cloned().chain(own);
+        all.filter_map(|(name, value)| Some((CString::new(name).ok()?, CString::new(value).ok()?))).collect()
+    }
+
+    /// At the end of the last job: if no rank came to its end in order, neither of it nor of the first, prterun's status
+    /// must say so, even if `ringwatchd` has not come to say so yet. What PRRTE has counted proves nothing: a rank whose
+    /// `MPI_Finalize` a failure has cut short leaves without a word to PRRTE.
+    fn tell_if_nobody_is_left(&self, last: &CStr) {
         let Some(runtime) = RUNTIME.get() else { return };
         let entries = (0..self.segment.len()).filter_map(|index| self.segment.entry(index));
-        let dead = entries.filter(|entry| matches!(entry, Entry::Rank(_))).count();
-        let nobody = dead == self.launch.rank_nodes.len();
+        let dead: BTreeSet<u32> =
+            entries.filter_map(|entry| if let Entry::Rank(rank) = entry { Some(rank) } else { None }).collect();
+        let own = 0..u32::try_from(self.launch.rank_nodes.len()).unwrap_or(u32::MAX);
+        let nobody = own.chain(self.jobs.spawned_ranks(last)).all(|rank| dead.contains(&rank));
         if nobody && runtime.exit_status() == 0 && !self.ended.swap(true, Ordering::SeqCst) {
             say("ringwatch: every rank of the job is dead; the job is ended");
             runtime.set_exit_status(JOB_ENDED);
@@ -422,8 +457,10 @@ impl Job {
     fn forget_daemon(&self, runtime: &dyn Runtime, daemon: NodeId) {
         if lock(&self.forgotten).insert(daemon) {
             runtime.forget_daemon(daemon);
-            for rank in self.launch.ranks_of(daemon) {
-                runtime.report_rank_lost(&self.nspace, rank);
+            for rank in self.launch.ranks_of(daemon).chain(self.jobs.spawned_ranks_of(daemon)) {
+                if let Some((nspace, rank)) = self.jobs.name_of(rank) {
+                    runtime.report_rank_lost(&nspace, rank);
+                }
             }
         }
     }

@@ -11,6 +11,7 @@ mod job;
 mod network;
 mod parameters;
 mod releases;
+mod spawned;
 mod supervisor;
 
 use std::ffi::{CStr, c_char, c_int, c_void};

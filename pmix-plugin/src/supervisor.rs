@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
-use rdma_heartbeat::launch::{CONTROL_FD, End, FromDaemon, SEGMENT_FD, Startup, ToDaemon, UDP_FD, decode, encode};
+use rdma_heartbeat::launch::{
+    CONTROL_FD, End, FromDaemon, SEGMENT_FD, Spawned, Startup, ToDaemon, UDP_FD, decode, encode,
+};
 use rdma_heartbeat::pin::Pin;
 use rdma_heartbeat::segment::{Entry, Phase};
 
@@ -209,6 +211,11 @@ impl Supervisor {
         true
     }
 
+    /// For a `ringwatchd` that is started again.
+    pub fn keep_spawned(&self, spawned: &Spawned) {
+        self.startup.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).spawned.push(spawned.clone());
+    }
+
     fn keep(&self, roster: Vec<SocketAddr>) {
         lock(&self.startup).roster = Some(roster);
     }
@@ -220,7 +227,11 @@ impl Supervisor {
             let (pid, phase) = job.segment.occupant(slot);
             if phase != Phase::Unknown && phase != Phase::Finalised && job.launch.parameters.fence {
                 // What stands in the slot any process of the user could have written.
-                let pin = Pin::take(pid).ok().filter(|pin| pin.is_rank(&job.launch.nspace, job.segment.rank(slot)));
+                let is_rank = |pin: &Pin| {
+                    let name = job.jobs.name_of(job.segment.rank(slot));
+                    name.is_some_and(|(nspace, rank)| pin.is_rank(&nspace.to_string_lossy(), rank))
+                };
+                let pin = Pin::take(pid).ok().filter(is_rank);
                 let _ = pin.map(|pin| pin.kill());
             }
         }
@@ -293,8 +304,9 @@ fn repeat_news(job: &Job) {
 
 /// Tells the ranks of this node, through PMIx, that a rank is dead.
 fn notify(job: &Job, rank: u32) {
+    let Some((nspace, rank)) = job.jobs.name_of(rank) else { return };
     // SAFETY: a terminated string; PMIx takes the call from any thread.
-    unsafe { c_shims::pmix::rw_pmix_notify_dead(job.nspace.as_ptr(), rank) };
+    unsafe { c_shims::pmix::rw_pmix_notify_dead(nspace.as_ptr(), rank) };
 }
 
 /// A copy of a descriptor with a high number, closed on exec.

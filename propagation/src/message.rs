@@ -252,6 +252,8 @@ pub enum RankReason {
     Stopped,
     /// Something outside the detector reported it as failed.
     Reported,
+    /// Its process ended before it had left `MPI_Init`.
+    Early,
 }
 
 impl fmt::Display for RankReason {
@@ -263,6 +265,7 @@ impl fmt::Display for RankReason {
             }
             RankReason::Stopped => f.write_str("the process was stopped"),
             RankReason::Reported => f.write_str("the process was reported as failed"),
+            RankReason::Early => f.write_str("the process ended before it had left MPI_Init"),
         }
     }
 }

@@ -63,7 +63,8 @@
 //! | route | 1 | [`Route`](crate::Route): 0 `Circulant`, 1 `Tree`, 2 `Rescue` |
 //!
 //! Reasons: [`NodeReason`](crate::NodeReason) 0 `Silent`, 1 `Resigned`, 2 `ConnectionLost`, 3 `Left`;
-//! [`RankReason`](crate::RankReason) 0 `Exited` and the status, 1 `Signaled` and the signal, 2 `Stopped`, 3 `Reported`;
+//! [`RankReason`](crate::RankReason) 0 `Exited` and the status, 1 `Signaled` and the signal, 2 `Stopped`, 3 `Reported`,
+//! 4 `Early`;
 //! [`EndReason`](crate::EndReason) 0 `Finished`, 1 `LauncherLost`, 2 `InitFailure`, 3 `FencingOff`, 4 `NoSurvivor`.
 //!
 //! # Versions

@@ -37,6 +37,8 @@ pub trait Runtime: Send + Sync {
     /// `rw_plugin_send_failed`, before PRRTE acts on them. Only while PRRTE's own
     /// thread waits for this one.
     fn watch_processes(&self) -> bool;
+    /// Has jobs that are launched from now on go on without ranks that fail, as `mpirun --with-ft` has the first one.
+    fn survive_failures(&self);
     /// What a state means.
     fn classify(&self, state: u32) -> ProcessEvent;
     /// Whether the daemons have been told to end.

@@ -112,6 +112,13 @@ impl Runtime for Prte3 {
         unsafe { prte::rw_prte3_wrap(self.proc_states, self.job_states) }
     }
 
+    fn survive_failures(&self) {
+        for name in [c"recoverable", c"notify_errors"] {
+            // SAFETY: a terminated string; PRRTE's thread, which alone reads the parameters, waits for the caller.
+            unsafe { prte::rw_prte3_switch_on(name.as_ptr()) };
+        }
+    }
+
     fn classify(&self, state: u32) -> ProcessEvent {
         match state {
             state::COMM_FAILED

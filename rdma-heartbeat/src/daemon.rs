@@ -189,7 +189,7 @@ impl Daemon {
         let status = Server::new(&launch.nspace, me)
             .map_err(|error| warn!(%error, "ringwatch status will not find this daemon"))
             .ok();
-        let job = Job::new(launch, &segment, now);
+        let job = Job::new(launch, &startup.spawned, &segment, now);
         let link = match server {
             Some(server) => {
                 Link::Offloaded(Box::new(Host::new(&host, server, startup.clone(), job.dead_nodes().collect(), now)))
@@ -198,7 +198,7 @@ impl Daemon {
         };
         Ok(Self {
             suspension: parameters.stop_timeout.map(Suspension::new),
-            chronicle: Chronicle::new(&startup, &host, segment.slots()),
+            chronicle: Chronicle::new(&startup, &host),
             host,
             poller: Poller::new()?,
             control,
@@ -206,7 +206,7 @@ impl Daemon {
             flags,
             watch: Watch::new(
                 &segment,
-                &launch.nspace,
+                |rank| startup.name_of(rank),
                 parameters.period,
                 parameters.stop_timeout,
                 parameters.fence,
@@ -294,7 +294,7 @@ impl Daemon {
         self.roster = roster;
         let mut member = Member::new(config(&self.startup), self.job.dead_nodes(), now);
         // Nobody knows whether an earlier incarnation came to announce what it had written into the log.
-        for rank in self.startup.launch.ranks_of(self.startup.me).filter(|rank| self.job.is_dead(*rank)) {
+        for rank in self.startup.own_ranks().filter(|rank| self.job.is_dead(*rank)) {
             member.announce_rank(now, rank, RankReason::Reported, &mut self.actions);
         }
         for (rank, reason) in self.waiting.drain(..) {

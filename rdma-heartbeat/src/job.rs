@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use propagation::{EndReason, Fact, NodeId, NodeReason, RankReason, Subject, Time};
 
-use crate::launch::LaunchData;
+use crate::launch::{LaunchData, Spawned};
 use crate::segment::{Entry, FLAG_ALL_READY, Segment};
 
 /// News that a fact brought.
@@ -47,13 +47,22 @@ pub struct Job {
     /// The first rank that ended in order.
     ended: Option<u32>,
     unfenced: Option<String>,
+    /// A spawned rank for which others wait in vain.
+    missed: Option<String>,
     graves: Vec<Grave>,
+    /// Facts about ranks of jobs that this node has not been told of yet.
+    unknown: Vec<Fact>,
 }
+
+/// Most facts that are kept for later.
+const MOST_UNKNOWN: usize = 4096;
+/// Node of numbers that no rank has: of a job whose start has failed.
+const NOWHERE: NodeId = NodeId::MAX;
 
 impl Job {
     /// The account as far as the node's log tells it.
     #[must_use]
-    pub fn new(launch: &LaunchData, segment: &Segment, now: Time) -> Self {
+    pub fn new(launch: &LaunchData, spawned: &[Spawned], segment: &Segment, now: Time) -> Self {
         let ranks = launch.rank_nodes.len();
         let mut job = Self {
             rank_nodes: launch.rank_nodes.clone(),
@@ -69,8 +78,13 @@ impl Job {
             early_death: None,
             ended: None,
             unfenced: None,
+            missed: None,
             graves: Vec::new(),
+            unknown: Vec::new(),
         };
+        for one in spawned {
+            job.spawn(one, now);
+        }
         for entry in (0..segment.len()).filter_map(|index| segment.entry(index)) {
             match entry {
                 Entry::Rank(rank) => {
@@ -87,6 +101,22 @@ impl Job {
         job
     }
 
+    /// Takes the ranks of one more job in. Returns those that are dead already, because their nodes are, and the facts
+    /// that were known before the job was.
+    pub fn spawn(&mut self, spawned: &Spawned, now: Time) -> (Vec<u32>, Vec<Fact>) {
+        let known = self.rank_nodes.len();
+        let Some(gap) = (spawned.first as usize).checked_sub(known) else { return Default::default() };
+        self.rank_nodes.extend(std::iter::repeat_n(NOWHERE, gap));
+        self.dead_ranks.extend(std::iter::repeat_n(true, gap));
+        self.rank_nodes.extend(&spawned.rank_nodes);
+        self.dead_ranks.resize(self.rank_nodes.len(), false);
+        self.ranks_alive += spawned.rank_nodes.len();
+        let lost = (spawned.first..).zip(&spawned.rank_nodes).filter(|(_, node)| self.dead_nodes.contains(node));
+        let mut late: Vec<u32> = lost.map(|(rank, _)| rank).collect();
+        late.retain(|rank| self.bury_rank(*rank, now, None));
+        (late, std::mem::take(&mut self.unknown))
+    }
+
     /// Whether this rank is dead.
     #[must_use]
     pub fn is_dead(&self, rank: u32) -> bool {
@@ -101,7 +131,7 @@ impl Job {
     /// Node of a rank of the job.
     #[must_use]
     pub fn node_of(&self, rank: u32) -> Option<NodeId> {
-        self.rank_nodes.get(rank as usize).copied()
+        self.rank_nodes.get(rank as usize).copied().filter(|node| *node != NOWHERE)
     }
 
     /// The nodes on which a rank lives, as far as is known.
@@ -114,11 +144,21 @@ impl Job {
     /// Takes note of a fact; `None` if it is no news, or no death.
     pub fn learn(&mut self, fact: &Fact, now: Time) -> Option<News> {
         match fact.subject {
+            Subject::Rank { rank, .. } if rank as usize >= self.rank_nodes.len() => {
+                if !self.unknown.iter().any(|known| known.subject == fact.subject) && self.unknown.len() < MOST_UNKNOWN
+                {
+                    self.unknown.push(*fact);
+                }
+                None
+            }
             Subject::Rank { rank, reason, .. } => {
                 if !self.bury_rank(rank, now, Some(*fact)) {
                     return None;
                 }
                 let why = format!("rank {rank} (node {}) is dead: {reason}", self.rank_nodes[rank as usize]);
+                if reason == RankReason::Early {
+                    self.missed.get_or_insert_with(|| format!("rank {rank} (node {})", self.rank_nodes[rank as usize]));
+                }
                 if reason == RankReason::Stopped && !self.fence {
                     self.unfenced.get_or_insert_with(|| format!("rank {rank} has been stopped for too long"));
                 }
@@ -231,6 +271,10 @@ impl Job {
         }
         if let Some(what) = &self.unfenced {
             return Some((EndReason::FencingOff, format!("{what}, but fencing is switched off; the job is ended")));
+        }
+        if let Some(who) = &self.missed {
+            let what = "ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended";
+            return Some((EndReason::InitFailure, format!("{who} {what}")));
         }
         if self.all_ready() {
             return None;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::versions::{Contact, RELEASE};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 6;
+pub const LAUNCH_VERSION: u16 = 7;
 
 /// Largest packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;
@@ -135,6 +135,31 @@ impl LaunchData {
     }
 }
 
+/// What prterun's plugin puts into the launch message of a job that a rank of the first job, or of another spawned one,
+/// spawns: the same nodes watch its ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spawned {
+    /// PMIx namespace of the job.
+    pub nspace: String,
+    /// Number of its first rank among the ranks of all jobs; nobody else has it or the following ones.
+    pub first: u32,
+    /// Node of each of its ranks.
+    pub rank_nodes: Vec<NodeId>,
+}
+
+impl Spawned {
+    /// Numbers of its ranks on `node`, ascending.
+    pub fn ranks_of(&self, node: NodeId) -> impl Iterator<Item = u32> + '_ {
+        (self.first..).zip(&self.rank_nodes).filter(move |(_, n)| **n == node).map(|(rank, _)| rank)
+    }
+
+    /// Whether this is the number of one of its ranks.
+    #[must_use]
+    pub fn has(&self, rank: u32) -> bool {
+        rank.checked_sub(self.first).is_some_and(|index| (index as usize) < self.rank_nodes.len())
+    }
+}
+
 /// Why launch data cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
@@ -159,6 +184,30 @@ pub struct Startup {
     pub roster: Option<Vec<SocketAddr>>,
     /// Process id of prterun or prted: its end is the end of this node.
     pub runtime_pid: i32,
+    /// Jobs that were spawned since.
+    pub spawned: Vec<Spawned>,
+}
+
+impl Startup {
+    /// Numbers of all ranks of this node.
+    pub fn own_ranks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.launch.ranks_of(self.me).chain(self.spawned.iter().flat_map(|job| job.ranks_of(self.me)))
+    }
+
+    /// Whether a rank belongs to a job that was spawned.
+    #[must_use]
+    pub fn is_spawned(&self, rank: u32) -> bool {
+        rank as usize >= self.launch.rank_nodes.len()
+    }
+
+    /// Namespace of a rank, and its rank there.
+    #[must_use]
+    pub fn name_of(&self, rank: u32) -> (&str, u32) {
+        match self.spawned.iter().find(|job| job.has(rank)) {
+            Some(job) => (&job.nspace, rank - job.first),
+            None => (&self.launch.nspace, rank),
+        }
+    }
 }
 
 /// Packets from the plugin to `ringwatchd`, after [`Startup`].
@@ -175,6 +224,8 @@ pub enum ToDaemon {
     },
     /// A rank has ended, in order as far as the runtime knows (prterun: any rank; prted: its own).
     RankEnded(u32),
+    /// The ranks of one more job are about to be started; the segment has their slots.
+    Spawned(Spawned),
     /// Every process of the job has ended: stop watching (prterun tells the others).
     Finished,
 }

@@ -108,11 +108,12 @@ impl Lifelines {
 }
 
 fn wait_for_all(segment: &Segment, call: &AtomicU32, event: &EventFd) {
-    let mut told = vec![false; segment.slots() as usize];
+    let mut told = Vec::new();
     let mut waits = Vec::with_capacity(MOST);
     loop {
         waits.clear();
         waits.push(wait_on(call, call.load(Ordering::Acquire)));
+        told.resize(segment.slots() as usize, false);
         for (slot, told) in (0..segment.slots()).zip(&mut told) {
             let word = segment.lifeline(slot);
             let value = word.load(Ordering::Acquire);

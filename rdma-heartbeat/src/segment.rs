@@ -2,7 +2,8 @@
 //!
 //! It holds one slot per local rank, in which the rank says who it is and how far it has come, and the node's failure
 //! log, which `ringwatchd` appends to and every rank reads from MPI's progress loop: one relaxed load when nothing
-//! happened. It is an anonymous file (`memfd`), reached by ranks through `/proc/<pid>/fd/<n>` of the runtime daemon, so
+//! happened. Slots are left over for the ranks of jobs that are spawned later; memory that nobody has written to costs
+//! nothing. It is an anonymous file (`memfd`), reached by ranks through `/proc/<pid>/fd/<n>` of the runtime daemon, so
 //! nothing stays behind whatever dies.
 //!
 //! Only the owner of the job can open it. Its size is sealed; every index read from it is checked, because a rank
@@ -11,13 +12,16 @@
 //! ```text
 //! offset  size  field
 //!      0     8  magic
-//!      8     4  slots: number of local ranks
+//!      8     4  places: slots that there is room for
 //!     12     4  capacity: entries the log can hold
 //!     16     4  length of the log (atomic, released after the entry)
 //!     20     4  beat: incremented by ringwatchd's main loop (atomic)
 //!     24     4  flags (atomic): FLAG_ALL_READY, FLAG_HELD
-//!     28    36  reserved
-//!     64  64*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes),
+//!     28     4  slots: how many are in use (atomic, released after the rank)
+//!     32     4  jobs: how many were spawned (atomic, released after the job)
+//!     36    28  reserved
+//!     64  8*64  spawned jobs: number of the first rank u32, number of the job u32
+//!    576  64*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes),
 //!               raised u32: how much of the log the rank has reported to MPI, raised at u32: when, in microseconds
 //!      …   8*c  log: kind u32, id u32
 //! ```
@@ -34,13 +38,25 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 /// Environment variable in which ranks find the path of their node's segment.
 pub const SEGMENT_VARIABLE: &str = "RINGWATCH_SEGMENT";
+/// Environment variable with the number that rank 0 of a rank's job has among the ranks of all jobs: zero, or more in a
+/// job that was spawned.
+pub const FIRST_RANK_VARIABLE: &str = "RINGWATCH_FIRST_RANK";
 /// Set when every rank of the job has passed `MPI_Init` (node 0 only).
 pub const FLAG_ALL_READY: u32 = 1;
 /// Set while the ranks of the node are stopped by `ringwatchd`.
 pub const FLAG_HELD: u32 = 2;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch1");
-const HEADER: usize = 64;
+/// Slots for ranks that are spawned on the node of a job.
+pub const SPARE_SLOTS: u32 = 1024;
+/// Entries of the log for ranks that are spawned anywhere.
+pub const SPARE_ENTRIES: u32 = 64 << 10;
+/// Spawned jobs that a segment knows.
+pub const MOST_JOBS: u32 = 64;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch2");
+const JOBS: usize = 64;
+const JOB: usize = 8;
+const HEADER: usize = JOBS + JOB * MOST_JOBS as usize;
 const SLOT: usize = 64;
 const ENTRY: usize = 8;
 /// Offset of the lifeline in a slot.
@@ -109,8 +125,17 @@ impl From<nix::Error> for SegmentError {
 pub struct Segment {
     base: NonNull<u8>,
     bytes: usize,
-    slots: u32,
+    places: u32,
     capacity: u32,
+}
+
+/// A job that was spawned by another one. Its ranks are numbered on from those of all jobs before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpawnedJob {
+    /// Number of its first rank among all ranks.
+    pub first: u32,
+    /// Number of the job: its namespace is that of the first job with this number behind the `@`.
+    pub number: u32,
 }
 
 // SAFETY: all access to the mapping after construction goes through atomics.
@@ -124,22 +149,60 @@ impl Segment {
     /// # Errors
     /// If the system has no memory or descriptors left.
     pub fn create(ranks: &[u32], capacity: u32) -> Result<(Self, OwnedFd), SegmentError> {
-        let slots = u32::try_from(ranks.len()).map_err(|_| SegmentError::Foreign)?;
+        let places = u32::try_from(ranks.len()).map_err(|_| SegmentError::Foreign)?.saturating_add(SPARE_SLOTS);
         let file = memfd_create(c"ringwatch", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
-        let bytes = size_of_segment(slots, capacity);
+        let bytes = size_of_segment(places, capacity);
         nix::unistd::ftruncate(&file, i64::try_from(bytes).map_err(|_| SegmentError::Foreign)?)?;
         fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL))?;
-        let segment = Self::map(&file, bytes, slots, capacity)?;
+        let segment = Self::map(&file, bytes, places, capacity)?;
         // SAFETY: the mapping is at least HEADER bytes long, page aligned, and nobody else has it yet.
         unsafe {
             segment.base.cast::<u64>().write(MAGIC);
-            segment.base.add(8).cast::<u32>().write(slots);
+            segment.base.add(8).cast::<u32>().write(places);
             segment.base.add(12).cast::<u32>().write(capacity);
         }
-        for (slot, rank) in (0..slots).zip(ranks) {
-            segment.word(HEADER + SLOT * slot as usize + 8).store(*rank, Ordering::Release);
-        }
+        segment.add_slots(ranks);
         Ok((segment, file))
+    }
+
+    /// Makes a spawned job known, of which this node has `ranks`; only one process may do so at a time (the plugin).
+    /// Returns false, and changes nothing, if there is no room.
+    pub fn admit(&self, job: SpawnedJob, ranks: &[u32]) -> bool {
+        let known = self.word(32).load(Ordering::Acquire);
+        let room = (self.places - self.slots()) as usize;
+        if known >= MOST_JOBS || ranks.len() > room {
+            return false;
+        }
+        let offset = JOBS + JOB * known as usize;
+        self.word(offset).store(job.first, Ordering::Relaxed);
+        self.word(offset + 4).store(job.number, Ordering::Relaxed);
+        self.word(32).store(known + 1, Ordering::Release);
+        self.add_slots(ranks);
+        true
+    }
+
+    /// The spawned job that a rank belongs to; `None` for those of the first job.
+    #[must_use]
+    pub fn spawned_job_of(&self, rank: u32) -> Option<SpawnedJob> {
+        let known = self.word(32).load(Ordering::Acquire).min(MOST_JOBS) as usize;
+        (0..known)
+            .rev()
+            .map(|index| JOBS + JOB * index)
+            .map(|offset| SpawnedJob {
+                first: self.word(offset).load(Ordering::Relaxed),
+                number: self.word(offset + 4).load(Ordering::Relaxed),
+            })
+            .find(|job| job.first <= rank)
+    }
+
+    fn add_slots(&self, ranks: &[u32]) {
+        let used = self.word(28).load(Ordering::Acquire);
+        let mut slot = used;
+        for rank in ranks {
+            self.word(HEADER + SLOT * slot as usize + 8).store(*rank, Ordering::Relaxed);
+            slot += 1;
+        }
+        self.word(28).store(slot, Ordering::Release);
     }
 
     /// Maps the segment behind a descriptor.
@@ -154,17 +217,17 @@ impl Segment {
         }
         let mut segment = Self::map(file, bytes, 0, 0)?;
         // SAFETY: the mapping is at least HEADER bytes long and page aligned; these fields never change after creation.
-        let (magic, slots, capacity) = unsafe {
+        let (magic, places, capacity) = unsafe {
             (
                 segment.base.cast::<u64>().read(),
                 segment.base.add(8).cast::<u32>().read(),
                 segment.base.add(12).cast::<u32>().read(),
             )
         };
-        if magic != MAGIC || size_of_segment(slots, capacity) != bytes {
+        if magic != MAGIC || size_of_segment(places, capacity) != bytes {
             return Err(SegmentError::Foreign);
         }
-        segment.slots = slots;
+        segment.places = places;
         segment.capacity = capacity;
         Ok(segment)
     }
@@ -178,12 +241,12 @@ impl Segment {
         Self::open(&file)
     }
 
-    fn map(file: &impl AsFd, bytes: usize, slots: u32, capacity: u32) -> Result<Self, SegmentError> {
+    fn map(file: &impl AsFd, bytes: usize, places: u32, capacity: u32) -> Result<Self, SegmentError> {
         let length = std::num::NonZeroUsize::new(bytes).ok_or(SegmentError::Foreign)?;
         // SAFETY: a fresh shared mapping of a file whose size is sealed.
         let base =
             unsafe { mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, file, 0)? };
-        Ok(Self { base: base.cast(), bytes, slots, capacity })
+        Ok(Self { base: base.cast(), bytes, places, capacity })
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
@@ -192,10 +255,10 @@ impl Segment {
         unsafe { AtomicU32::from_ptr(self.base.add(offset).cast().as_ptr()) }
     }
 
-    /// Number of local ranks.
+    /// Number of local ranks, those that were spawned later included.
     #[must_use]
     pub fn slots(&self) -> u32 {
-        self.slots
+        self.word(28).load(Ordering::Acquire).min(self.places)
     }
 
     /// Rank that slot `slot` belongs to.
@@ -207,7 +270,7 @@ impl Segment {
     /// Slot of a rank of this node.
     #[must_use]
     pub fn slot_of(&self, rank: u32) -> Option<u32> {
-        (0..self.slots).find(|slot| self.rank(*slot) == rank)
+        (0..self.slots()).find(|slot| self.rank(*slot) == rank)
     }
 
     /// Process id that registered in a slot, and its phase.
@@ -261,7 +324,7 @@ impl Segment {
     }
 
     fn slot_offset(&self, slot: u32) -> usize {
-        assert!(slot < self.slots, "slot exists");
+        assert!(slot < self.places, "slot exists");
         HEADER + SLOT * slot as usize
     }
 
@@ -289,7 +352,7 @@ impl Segment {
         if index >= self.len() {
             return None;
         }
-        let offset = HEADER + SLOT * self.slots as usize + ENTRY * index as usize;
+        let offset = HEADER + SLOT * self.places as usize + ENTRY * index as usize;
         let id = self.word(offset + 4).load(Ordering::Relaxed);
         match self.word(offset).load(Ordering::Relaxed) {
             1 => Some(Entry::Rank(id)),
@@ -311,7 +374,7 @@ impl Segment {
             Entry::Node(id) => (2, id),
             Entry::Ready(id) => (3, id),
         };
-        let offset = HEADER + SLOT * self.slots as usize + ENTRY * length as usize;
+        let offset = HEADER + SLOT * self.places as usize + ENTRY * length as usize;
         self.word(offset).store(kind, Ordering::Relaxed);
         self.word(offset + 4).store(id, Ordering::Relaxed);
         self.word(16).store(length + 1, Ordering::Release);
@@ -364,8 +427,8 @@ pub fn path_of(file: &OwnedFd) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }
 
-fn size_of_segment(slots: u32, capacity: u32) -> usize {
-    HEADER + SLOT * slots as usize + ENTRY * capacity as usize
+fn size_of_segment(places: u32, capacity: u32) -> usize {
+    HEADER + SLOT * places as usize + ENTRY * capacity as usize
 }
 
 #[cfg(test)]
@@ -400,6 +463,27 @@ mod tests {
         assert_eq!(segment.raised(1, at - Duration::from_secs(3)), (1, at));
         segment.note_raised(0, 77, at);
         assert_eq!(segment.raised(0, at).0, 1, "never more than there is");
+    }
+
+    #[test]
+    fn spawned_ranks_get_slots_and_belong_to_their_job() {
+        let (writer, file) = Segment::create(&[1], 3).unwrap();
+        let reader = Segment::open(&file).unwrap();
+        let (second, third) = (SpawnedJob { first: 4, number: 2 }, SpawnedJob { first: 6, number: 5 });
+        assert!(writer.admit(second, &[5]) && writer.admit(third, &[]));
+        assert_eq!((reader.slots(), reader.slot_of(5), reader.slot_of(4)), (2, Some(1), None));
+        let jobs = [3, 4, 5, 6, 99].map(|rank| reader.spawned_job_of(rank));
+        assert_eq!(jobs, [None, Some(second), Some(second), Some(third), Some(third)]);
+        reader.enter(1, 77, Phase::Running);
+        assert_eq!((writer.occupant(0).1, writer.occupant(1)), (Phase::Unknown, (77, Phase::Running)));
+    }
+
+    #[test]
+    fn a_node_without_room_refuses_a_job_whole() {
+        let (segment, _file) = Segment::create(&[], 1).unwrap();
+        let too_many: Vec<u32> = (0..=SPARE_SLOTS).collect();
+        assert!(!segment.admit(SpawnedJob { first: 0, number: 2 }, &too_many));
+        assert_eq!((segment.slots(), segment.spawned_job_of(0)), (0, None));
     }
 
     #[test]

@@ -41,12 +41,13 @@ enum Occupant {
 
 struct Slot {
     rank: u32,
+    /// Its namespace, and its rank there.
+    name: (String, u32),
     occupant: Occupant,
 }
 
 /// The ranks of this node.
 pub struct Watch {
-    nspace: String,
     slots: Vec<Slot>,
     look_interval: Duration,
     next_look: Time,
@@ -61,21 +62,19 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches the slots of a segment of the job `nspace`. `kills`: whether processes may be killed. `runtime` is the process number of
-    /// the runtime daemon, which no slot may claim.
+    /// Watches the slots of a segment. `name_of` tells a rank's namespace and its rank there. `kills`: whether processes
+    /// may be killed. `runtime` is the process number of the runtime daemon, which no slot may claim.
     #[must_use]
-    pub fn new(
+    pub fn new<'a>(
         segment: &Segment,
-        nspace: &str,
+        name_of: impl Fn(u32) -> (&'a str, u32),
         period: Duration,
         stop_limit: Option<Duration>,
         kills: bool,
         runtime: i32,
     ) -> Self {
-        let slots = (0..segment.slots()).map(|slot| Slot { rank: segment.rank(slot), occupant: Occupant::Absent });
-        Self {
-            nspace: nspace.to_owned(),
-            slots: slots.collect(),
+        let mut watch = Self {
+            slots: Vec::new(),
             look_interval: period.min(LOOK_INTERVAL),
             next_look: Time::ZERO,
             stop_limit,
@@ -84,7 +83,19 @@ impl Watch {
             holds: false,
             suspended_at: None,
             never: [Some(runtime), i32::try_from(std::process::id()).ok()],
+        };
+        watch.extend(segment, name_of);
+        watch
+    }
+
+    /// Watches the slots that the segment has got since.
+    pub fn extend<'a>(&mut self, segment: &Segment, name_of: impl Fn(u32) -> (&'a str, u32)) {
+        for slot in slot_number(self.slots.len())..segment.slots() {
+            let rank = segment.rank(slot);
+            let (nspace, local) = name_of(rank);
+            self.slots.push(Slot { rank, name: (nspace.to_owned(), local), occupant: Occupant::Absent });
         }
+        self.next_look = Time::ZERO;
     }
 
     /// When [`Watch::look`] has something to do at the latest.
@@ -124,7 +135,7 @@ impl Watch {
             return;
         }
         match Pin::take(pid) {
-            Ok(pin) if !pin.is_rank(&self.nspace, rank) => {
+            Ok(pin) if !pin.is_rank(&slot.name.0, slot.name.1) => {
                 error!(rank, pid, "the rank claims to be a process that is not this rank; it is not watched");
             }
             Ok(pin) => {
@@ -312,6 +323,12 @@ impl Watch {
         segment.slot_of(rank).is_some_and(|slot| segment.occupant(slot).1 >= Phase::Initialising)
     }
 
+    /// Whether this rank of this node has left `MPI_Init`.
+    #[must_use]
+    pub fn has_initialised(&self, rank: u32, segment: &Segment) -> bool {
+        segment.slot_of(rank).is_some_and(|slot| segment.occupant(slot).1 >= Phase::Running)
+    }
+
     /// Whether the end of a rank's process will be seen here.
     #[must_use]
     pub fn is_watched(&self, rank: u32, segment: &Segment) -> bool {
@@ -356,6 +373,7 @@ fn slot_number(index: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::SpawnedJob;
     use crate::testing::{sleeper_of, wait_until};
 
     const LIMIT: Duration = Duration::from_millis(32);
@@ -370,7 +388,7 @@ mod tests {
     #[test]
     fn registrations_are_pinned_once_and_the_runtime_is_never() {
         let (segment, _file) = Segment::create(&[4, 5, 6], 8).unwrap();
-        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), []);
         assert_eq!(watch.deadline(), LOOK_INTERVAL);
         let mut child = sleeper_of(JOB, 5);
@@ -393,7 +411,7 @@ mod tests {
         let (mut other_rank, mut other_job) = (sleeper_of(JOB, 7), sleeper_of("job@2", 5));
         segment.enter(0, other_rank.id(), Phase::Running);
         segment.enter(1, other_job.id(), Phase::Running);
-        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), []);
         assert!(watch.fence_all().is_empty());
         for child in [&mut other_rank, &mut other_job] {
@@ -404,12 +422,28 @@ mod tests {
     }
 
     #[test]
+    fn a_spawned_rank_is_watched_under_its_own_name() {
+        let (segment, _file) = Segment::create(&[4], 8).unwrap();
+        let name_of = |rank| if rank < 8 { (JOB, rank) } else { ("job@2", rank - 8) };
+        let mut watch = Watch::new(&segment, name_of, LIMIT, None, true, 1);
+        assert_eq!(look(&mut watch, 0, &segment), []);
+        assert!(segment.admit(SpawnedJob { first: 8, number: 2 }, &[9]));
+        watch.extend(&segment, name_of);
+        let mut child = sleeper_of("job@2", 1);
+        segment.enter(1, child.id(), Phase::Running);
+        assert_eq!(look(&mut watch, 1, &segment), [Sighting::Pinned(1)]);
+        watch.fence(9, &segment);
+        wait_until(|| child.try_wait().unwrap().is_some());
+        assert_eq!(watch.ended(1, &segment), Some(Sighting::Dead(9, RankReason::Reported)));
+    }
+
+    #[test]
     fn who_finalised_is_not_dead() {
         let (segment, _file) = Segment::create(&[0, 1], 8).unwrap();
         let mut child = sleeper_of(JOB, 0);
         segment.enter(0, child.id(), Phase::Running);
         segment.enter(1, i32::MAX as u32, Phase::Finalised);
-        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
         assert!(watch.has_living(&segment) && watch.all_initialised(&segment));
         segment.enter(0, child.id(), Phase::Finalised);
@@ -423,7 +457,7 @@ mod tests {
     fn a_registered_process_that_is_gone_is_dead() {
         let (segment, _file) = Segment::create(&[3], 8).unwrap();
         segment.enter(0, i32::MAX as u32, Phase::Running);
-        let mut watch = Watch::new(&segment, JOB, LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Dead(3, RankReason::Reported)]);
         assert_eq!(watch.deadline(), Time::MAX);
     }
@@ -433,7 +467,7 @@ mod tests {
         let (segment, _file) = Segment::create(&[3], 8).unwrap();
         let mut child = sleeper_of(JOB, 3);
         segment.enter(0, child.id(), Phase::Running);
-        let mut watch = Watch::new(&segment, JOB, LIMIT, Some(LIMIT), false, 1);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, Some(LIMIT), false, 1);
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
         let pid = nix::unistd::Pid::from_raw(child.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();

@@ -269,7 +269,8 @@ fn any_subject(nodes: Range<u32>) -> impl Strategy<Value = Subject> {
         any::<i32>().prop_map(|status| RankReason::Exited { status }),
         any::<i32>().prop_map(|signal| RankReason::Signaled { signal }),
         Just(RankReason::Stopped),
-        Just(RankReason::Reported)
+        Just(RankReason::Reported),
+        Just(RankReason::Early)
     ];
     prop_oneof![
         (nodes.clone(), node_reason).prop_map(|(node, reason)| Subject::Node { node, reason }),

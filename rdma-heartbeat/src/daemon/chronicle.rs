@@ -47,7 +47,7 @@ pub(super) struct Chronicle {
 }
 
 impl Chronicle {
-    pub(super) fn new(startup: &Startup, host: &str, slots: u32) -> Self {
+    pub(super) fn new(startup: &Startup, host: &str) -> Self {
         let (launch, me) = (&startup.launch, startup.me);
         let pattern = launch.parameters.events.as_str();
         let path = (me == 0 && !pattern.is_empty()).then(|| expand(pattern, host, &launch.nspace, me));
@@ -67,7 +67,7 @@ impl Chronicle {
             asked: BTreeMap::new(),
             fenced: BTreeSet::new(),
             timeout: launch.parameters.timeout,
-            raised: vec![0; slots as usize],
+            raised: Vec::new(),
             kept: !pattern.is_empty(),
             parted: BTreeSet::new(),
         }
@@ -103,6 +103,7 @@ impl Chronicle {
 
     /// Looks at what the ranks of this node have raised since the last time.
     fn look(&mut self, now: Time, segment: &Segment) {
+        self.raised.resize(segment.slots() as usize, 0);
         for slot in 0..segment.slots() {
             let (count, at) = segment.raised(slot, now);
             let known = std::mem::replace(&mut self.raised[slot as usize], count);

@@ -10,7 +10,7 @@ use super::outcome::rank_reason;
 use super::{Daemon, Link};
 use crate::control::Received;
 use crate::history::Event;
-use crate::launch::ToDaemon;
+use crate::launch::{Spawned, ToDaemon};
 use crate::network::DATAGRAMS_PER_TURN;
 use crate::offload::ToService;
 use crate::poller::Token;
@@ -95,12 +95,30 @@ impl Daemon {
                     self.job.rank_ended(rank);
                 }
             }
+            ToDaemon::Spawned(spawned) => self.spawned(spawned, now),
             ToDaemon::Finished => {
                 self.finished = true;
                 if self.startup.me == 0 && self.ending.is_none() {
                     self.end_job(EndReason::Finished, String::new(), now);
                 }
             }
+        }
+    }
+
+    /// A job is about to be started whose ranks are watched, too.
+    fn spawned(&mut self, spawned: Spawned, now: Time) {
+        if self.startup.spawned.contains(&spawned) {
+            return;
+        }
+        info!(job = spawned.nspace, first = spawned.first, ranks = spawned.rank_nodes.len(), "spawned");
+        let (late, facts) = self.job.spawn(&spawned, now);
+        self.startup.spawned.push(spawned);
+        self.watch.extend(&self.segment, |rank| self.startup.name_of(rank));
+        if !late.is_empty() {
+            self.tell_of_ranks(late, "the node of the spawned rank is dead".into());
+        }
+        for fact in facts {
+            self.deliver(&fact, now);
         }
     }
 
@@ -147,6 +165,9 @@ impl Daemon {
         {
             return;
         }
+        let waited_for = self.startup.is_spawned(rank) && self.job.node_of(rank) == Some(self.startup.me);
+        let is_early = waited_for && !self.watch.has_initialised(rank, &self.segment);
+        let reason = if is_early { RankReason::Early } else { reason };
         // First, so that it is true before anybody hears of it.
         self.chronicle.note(now, Event::Observed { rank, reason: rank_reason(reason) });
         self.fence(rank, now);

@@ -60,7 +60,7 @@ impl Daemon {
         }
     }
 
-    fn deliver(&mut self, fact: &Fact, now: Time) {
+    pub(super) fn deliver(&mut self, fact: &Fact, now: Time) {
         let Some(news) = self.job.learn(fact, now) else { return };
         // Before anybody hears of it, so that it is true.
         for rank in &news.ranks {
@@ -68,12 +68,9 @@ impl Daemon {
                 self.fence(*rank, now);
             }
         }
-        let ranks = news.ranks.iter().map(|rank| Entry::Rank(*rank));
-        for entry in ranks.chain(news.node.map(Entry::Node)) {
-            self.record(entry);
-        }
-        if !news.ranks.is_empty() {
-            self.control.send(&FromDaemon::RanksDead { ranks: news.ranks.clone(), why: news.why });
+        self.tell_of_ranks(news.ranks.clone(), news.why);
+        if let Some(node) = news.node {
+            self.record(Entry::Node(node));
         }
         match fact.subject {
             Subject::Node { node, reason } => {
@@ -103,6 +100,16 @@ impl Daemon {
         }
     }
 
+    /// Tells the ranks of this node that others are dead.
+    pub(super) fn tell_of_ranks(&mut self, ranks: Vec<u32>, why: String) {
+        for rank in &ranks {
+            self.record(Entry::Rank(*rank));
+        }
+        if !ranks.is_empty() {
+            self.control.send(&FromDaemon::RanksDead { ranks, why });
+        }
+    }
+
     /// For the ranks, and for the daemon that replaces this one if it dies.
     fn record(&self, entry: Entry) {
         if !self.segment.append(entry) {
@@ -122,6 +129,9 @@ impl Daemon {
                 if me == 0 {
                     self.chronicle.note(now, Event::Ended { why: "the job has finished".into() });
                 }
+                // The plugin may not have come to hear it from the runtime.
+                self.control
+                    .send(&FromDaemon::End { reason: End::Announced(EndReason::Finished), sentence: String::new() });
                 self.leave(now);
                 return;
             }
@@ -229,5 +239,6 @@ pub(super) fn rank_reason(reason: RankReason) -> String {
         RankReason::Signaled { signal } => format!("signal:{signal}"),
         RankReason::Stopped => "stopped".into(),
         RankReason::Reported => "reported".into(),
+        RankReason::Early => "early".into(),
     }
 }

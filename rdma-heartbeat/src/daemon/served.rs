@@ -60,8 +60,7 @@ impl Daemon {
     fn service_joined(&mut self, roster: Vec<std::net::SocketAddr>, now: Time) {
         self.control.send(&FromDaemon::Roster(roster));
         self.ready_told = false;
-        let own = self.startup.launch.ranks_of(self.startup.me);
-        let dead: Vec<u32> = own.filter(|rank| self.job.is_dead(*rank)).collect();
+        let dead: Vec<u32> = self.startup.own_ranks().filter(|rank| self.job.is_dead(*rank)).collect();
         let Link::Offloaded(host) = &mut self.link else { return };
         let View { emitter, observer, .. } = host.view();
         info!(?emitter, ?observer, server = host.server(), "is served");

@@ -41,7 +41,7 @@ fn segment() -> Segment {
 }
 
 fn job(fence: bool) -> Job {
-    Job::new(&launch(fence), &segment(), Time::ZERO)
+    Job::new(&launch(fence), &[], &segment(), Time::ZERO)
 }
 
 fn rank(rank: u32, reason: RankReason) -> Fact {
@@ -72,6 +72,50 @@ fn a_node_takes_its_living_ranks_with_it_once() {
     assert_eq!((job.is_dead(2), job.is_dead(3), job.is_dead(9)), (true, false, false));
 }
 
+fn spawned(first: u32, rank_nodes: &[NodeId]) -> Spawned {
+    Spawned { nspace: "job@2".into(), first, rank_nodes: rank_nodes.to_vec() }
+}
+
+#[test]
+fn spawned_ranks_die_like_others_and_nobody_has_a_number_in_a_gap() {
+    let mut job = job(true);
+    make_ready(&mut job);
+    // Numbers 4 and 5 are of a job whose start has failed.
+    assert_eq!(job.spawn(&spawned(6, &[3, 1]), Time::ZERO), (vec![], vec![]));
+    assert_eq!((job.node_of(5), job.node_of(6), job.node_of(8)), (None, Some(3), None));
+    assert_eq!(job.learn(&rank(5, RankReason::Reported), Time::ZERO), None);
+    assert_eq!(job.learn(&rank(6, RankReason::Reported), Time::ZERO).unwrap().ranks, [6]);
+    assert_eq!(job.learn(&node(1, NodeReason::Silent), Time::ZERO).unwrap().ranks, [1, 2, 7]);
+    for alone in [0, 3] {
+        assert_eq!(job.verdict(Time::ZERO), None);
+        job.learn(&rank(alone, RankReason::Reported), Time::ZERO);
+    }
+    assert_eq!(job.verdict(Time::ZERO).unwrap().0, EndReason::NoSurvivor);
+}
+
+#[test]
+fn a_spawned_rank_for_which_others_wait_in_vain_ends_the_job() {
+    let mut job = job(true);
+    make_ready(&mut job);
+    job.spawn(&spawned(4, &[3, 1]), Time::ZERO);
+    job.learn(&rank(5, RankReason::Early), Time::ZERO);
+    let (reason, sentence) = job.verdict(Time::ZERO).unwrap();
+    assert_eq!(reason, EndReason::InitFailure);
+    assert!(sentence.starts_with("rank 5 (node 1) ended before it had left MPI_Init"), "{sentence}");
+}
+
+#[test]
+fn a_job_is_spawned_onto_a_dead_node_or_after_the_news_of_a_death() {
+    let mut job = job(true);
+    job.learn(&node(2, NodeReason::Silent), Time::ZERO);
+    let early = rank(5, RankReason::Reported);
+    assert_eq!(job.learn(&early, Time::ZERO), None);
+    assert_eq!(job.learn(&early, Time::ZERO), None);
+    assert_eq!(job.spawn(&spawned(4, &[2, 3]), Time::ZERO), (vec![4], vec![early]));
+    assert!(job.is_dead(4) && !job.is_dead(5));
+    assert_eq!(job.learn(&early, Time::ZERO).unwrap().ranks, [5]);
+}
+
 #[test]
 fn the_log_tells_a_new_incarnation_what_the_old_one_knew() {
     let segment = segment();
@@ -80,7 +124,7 @@ fn the_log_tells_a_new_incarnation_what_the_old_one_knew() {
     segment.append(Entry::Rank(2));
     segment.append(Entry::Node(1));
     segment.set_flags(FLAG_ALL_READY);
-    let mut job = Job::new(&launch(true), &segment, Time::ZERO);
+    let mut job = Job::new(&launch(true), &[], &segment, Time::ZERO);
     assert!(job.all_ready() && job.is_dead(3) && job.is_dead(1) && !job.is_dead(0));
     assert_eq!(job.dead_nodes().collect::<Vec<_>>(), [1]);
     assert_eq!(job.verdict(GRACE * 10), None);
@@ -92,7 +136,7 @@ fn who_was_ready_is_not_forgotten_either() {
     for node in [0, 3, 1] {
         segment.append(Entry::Ready(node));
     }
-    let mut job = Job::new(&launch(true), &segment, Time::ZERO);
+    let mut job = Job::new(&launch(true), &[], &segment, Time::ZERO);
     assert!(!job.all_ready() && !job.node_ready(1));
     assert!(job.node_ready(2) && job.all_ready());
 }

@@ -17,7 +17,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::Pid;
-use propagation::NodeReason;
+use propagation::{EndReason, NodeReason};
 use rdma_heartbeat::control::{Control, Received};
 use rdma_heartbeat::launch::{Carrier, End, FromDaemon, LAUNCH_VERSION, LaunchData, Parameters, Startup, ToDaemon};
 use rdma_heartbeat::segment::{Entry, FLAG_ALL_READY, Phase, Segment};
@@ -203,7 +203,12 @@ impl Cluster {
         for node in &mut self.nodes {
             node.drain();
             assert!(node.deaths().is_empty(), "node {}: {:?}", node.me, node.deaths());
-            let bad = node.packets.iter().find(|packet| !matches!(packet, FromDaemon::Roster(_)));
+            let is_good = |packet: &&FromDaemon| {
+                let finished = End::Announced(EndReason::Finished);
+                matches!(packet, FromDaemon::Roster(_))
+                    || matches!(packet, FromDaemon::End { reason, .. } if *reason == finished)
+            };
+            let bad = node.packets.iter().find(|packet| !is_good(packet));
             assert!(bad.is_none(), "node {}: {bad:?}", node.me);
         }
     }
@@ -230,7 +235,8 @@ impl Node {
         for (slot, rank) in (0..).zip(&local) {
             segment.enter(slot, ranks[rank].id(), phase);
         }
-        let startup = Startup { launch: launch.clone(), me, incarnation: 0, roster, runtime_pid: runtime.id() as i32 };
+        let runtime_pid = runtime.id() as i32;
+        let startup = Startup { launch: launch.clone(), me, incarnation: 0, roster, runtime_pid, spawned: Vec::new() };
         let stderr = File::from(memfd_create(c"stderr", MFdFlags::MFD_CLOEXEC).unwrap());
         let (control, daemon) = start_daemon(&startup, &socket, &segment_file, &stderr);
         let address = socket.local_addr().unwrap();

@@ -1,0 +1,118 @@
+//! Communicators with members of several jobs: what Open MPI 5.0 leaves undone for them where processes may fail.
+//!
+//! It connects processes of another job at the first message. A process that does so when the other is dead, because it
+//! passes on the news of that very death, say, asks the runtime for an address that never comes. So everybody is looked up
+//! while the intercommunicator is made. And it parts them in the runtime, which waits for the dead for ever, and, as it
+//! counts the members of an intracommunicator twice, for the living there, too (`dpm.c:645`). Without its mark such a
+//! communicator is parted with a barrier.
+
+use std::ffi::c_int;
+use std::sync::OnceLock;
+
+use crate::objects::Object;
+use crate::openmpi::Library;
+
+/// Of `ompi_communicator_t`: the own rank, and the flags with two of them: it is one of `MPI_Init`; it has members of
+/// several jobs.
+const RANK: usize = 0xdc;
+const FLAGS: usize = 0xe0;
+const INTRINSIC: u32 = 4;
+const DYNAMIC: u32 = 8;
+/// Of `ompi_group_t`: how many members there are, where the list of them stands, and the flags with one of them: there
+/// is such a list.
+const COUNT: usize = 16;
+const MEMBERS: usize = 32;
+const GROUP_FLAGS: usize = 40;
+const DENSE: u32 = 4;
+
+/// Functions and variables of the loaded Open MPI.
+struct Dynamic {
+    world: Object,
+    /// How many communicators have the mark.
+    marked: *mut c_int,
+    /// Of the module that carries messages, whose first function takes processes in.
+    add_processes: *const unsafe extern "C" fn(*const Object, usize) -> c_int,
+    rank: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
+    is_inter: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
+    remote_group: unsafe extern "C" fn(Object, *mut Object) -> c_int,
+    group_size: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
+    group_free: unsafe extern "C" fn(*mut Object) -> c_int,
+}
+
+// SAFETY: addresses of functions and of objects that live as long as libmpi.
+unsafe impl Send for Dynamic {}
+// SAFETY: as above; what can be written is written in the thread that makes communicators.
+unsafe impl Sync for Dynamic {}
+
+/// A communicator has been made. Only after `MPI_Init`.
+pub fn made(comm: Object) {
+    static FOUND: OnceLock<Option<Dynamic>> = OnceLock::new();
+    if let Some(mpi) = FOUND.get_or_init(Dynamic::find) {
+        mpi.made(comm);
+    }
+}
+
+impl Dynamic {
+    /// `None` if this Open MPI lacks something or has other structs.
+    fn find() -> Option<Self> {
+        let library = Library::loaded()?;
+        // SAFETY: the types are those of mpi.h, communicator.h and pml.h.
+        let mpi = unsafe {
+            Self {
+                world: library.predefined(c"ompi_mpi_comm_world")?,
+                marked: library.symbol(c"ompi_comm_num_dyncomm")?.cast(),
+                add_processes: library.symbol(c"mca_pml")?.cast(),
+                rank: library.function(c"PMPI_Comm_rank")?,
+                is_inter: library.function(c"PMPI_Comm_test_inter")?,
+                remote_group: library.function(c"PMPI_Comm_remote_group")?,
+                group_size: library.function(c"PMPI_Group_size")?,
+                group_free: library.function(c"PMPI_Group_free")?,
+            }
+        };
+        // SAFETY: the world is a communicator, which is larger than that.
+        let (rank, flags) = unsafe {
+            (mpi.world.byte_add(RANK).cast::<c_int>().read(), mpi.world.byte_add(FLAGS).cast::<u32>().read())
+        };
+        (rank == number(mpi.rank, mpi.world) && flags & INTRINSIC != 0).then_some(mpi)
+    }
+
+    fn made(&self, comm: Object) {
+        // SAFETY: a communicator that lives, in an Open MPI whose communicators have been looked at.
+        unsafe {
+            let flags = comm.byte_add(FLAGS).cast::<u32>();
+            if flags.read() & DYNAMIC == 0 {
+                return;
+            }
+            flags.write(flags.read() & !DYNAMIC);
+            *self.marked -= 1;
+        }
+        if number(self.is_inter, comm) != 0 {
+            self.look_up_other_side(comm);
+        }
+    }
+
+    fn look_up_other_side(&self, comm: Object) {
+        let mut group = std::ptr::null_mut();
+        // SAFETY: an intercommunicator that lives, and its group, which is given back; the list is read where the number
+        // of members stands beside it.
+        unsafe {
+            if (self.remote_group)(comm, &mut group) != 0 {
+                return;
+            }
+            let count = group.byte_add(COUNT).cast::<c_int>().read();
+            let is_list = group.byte_add(GROUP_FLAGS).cast::<u32>().read() & DENSE != 0;
+            if is_list && count == number(self.group_size, group) {
+                let members = group.byte_add(MEMBERS).cast::<*const Object>().read();
+                (*self.add_processes)(members, usize::try_from(count).unwrap_or(0));
+            }
+            (self.group_free)(&mut group);
+        }
+    }
+}
+
+fn number(function: unsafe extern "C" fn(Object, *mut c_int) -> c_int, of: Object) -> c_int {
+    let mut answer = 0;
+    // SAFETY: callers pass a function of MPI and a living object of its kind.
+    unsafe { function(of, &mut answer) };
+    answer
+}

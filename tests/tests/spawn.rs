@@ -1,0 +1,236 @@
+//! Jobs that ranks spawn: they come about, and a death on either side is known on both.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use system_tests::diary::{PENDING, PROC_FAILED, REVOKED};
+use system_tests::job::{Running, compile};
+use system_tests::outcome::Outcome;
+use system_tests::{Job, Lab, in_lab};
+
+const LIMIT: Duration = Duration::from_secs(40);
+/// Ranks of the first job, on the hosts h1 and h2, and of the spawned one, on h3 and h4.
+const SIZE: u32 = 4;
+
+fn spawner() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| compile("spawner", "mpicc"))
+}
+
+fn job(case: &str, victim: &str) -> Job {
+    Job::new().with_default_times().ranks(SIZE).diarist(spawner()).arguments(&["--case", case, "--victim", victim])
+}
+
+fn everybody() -> Vec<u32> {
+    (0..2 * SIZE).collect()
+}
+
+/// The first words that a rank wrote about an event.
+fn told(outcome: &Outcome, rank: u32, event: &str) -> String {
+    outcome.diaries.first(rank, event).map(|entry| entry.text()).unwrap_or_default()
+}
+
+fn require(outcome: &Outcome, rank: u32, event: &str, expected: &[&str]) {
+    let text = told(outcome, rank, event);
+    outcome
+        .require(expected.contains(&text.as_str()), &format!("{event} of {rank} is one of {expected:?}, not {text:?}"));
+}
+
+/// Kills the victim once all are ready, and returns how everything ended.
+fn strike(lab: &Lab, job: &Job, victim: u32) -> Outcome {
+    let mut job: Running<'_> = job.start(lab);
+    job.wait("everybody is ready", LIMIT, |diaries| everybody().iter().all(|rank| diaries.has(*rank, "ready")));
+    let _ = job.signal_rank(victim, libc::SIGKILL);
+    job.finish()
+}
+
+fn survivors(victim: u32) -> impl Iterator<Item = u32> {
+    everybody().into_iter().filter(move |rank| *rank != victim)
+}
+
+fn ended(outcome: &Outcome, ranks: impl Iterator<Item = u32>) {
+    for rank in ranks {
+        require(outcome, rank, "finalized", &["0"]);
+    }
+    outcome.require(outcome.status == 0, "mpirun's exit status is 0").without_the_output().left_nothing();
+}
+
+#[test]
+fn parents_and_children_talk_and_part() {
+    in_lab(|lab| {
+        let outcome = job("calm", "-1").run(lab);
+        for rank in everybody() {
+            let (peer, sums) = ((rank + SIZE) % (2 * SIZE), [6, 22]);
+            require(&outcome, rank, "exchanged", &[&format!("0 {peer}")]);
+            require(&outcome, rank, "barrier", &["0"]);
+            require(&outcome, rank, "allreduce", &[&format!("0 {}", sums[usize::from(rank < SIZE)])]);
+            require(&outcome, rank, "merged", &["0 28"]);
+            let parted: Vec<_> = outcome.diaries.of(rank).filter(|entry| entry.event == "disconnected").collect();
+            outcome.require(parted.len() == 2, &format!("rank {rank} has disconnected twice"));
+        }
+        ended(&outcome, everybody().into_iter());
+    });
+}
+
+/// The victim's own side and the other one, each in its own operation.
+fn on_both_sides(case: &str, classes: &[&str]) {
+    in_lab(|lab| {
+        for victim in [1, SIZE + 2] {
+            let outcome = strike(lab, &job(case, &victim.to_string()), victim);
+            for rank in survivors(victim) {
+                let beside = (rank < SIZE) == (victim < SIZE);
+                require(&outcome, rank, "result", if beside { &[PROC_FAILED] } else { classes });
+                require(&outcome, rank, "shrunk", &["7 0"]);
+                require(&outcome, rank, "sum", &["0 7"]);
+                require(&outcome, rank, "disconnected", &["0"]);
+            }
+            ended(&outcome, survivors(victim));
+        }
+    });
+}
+
+#[test]
+fn a_receive_over_the_intercommunicator_fails() {
+    on_both_sides("recv", &[PROC_FAILED]);
+}
+
+#[test]
+fn a_receive_from_any_source_over_the_intercommunicator_fails() {
+    on_both_sides("any", &[PROC_FAILED, PENDING]);
+}
+
+#[test]
+fn a_barrier_over_the_intercommunicator_fails() {
+    on_both_sides("barrier", &[PROC_FAILED]);
+}
+
+/// Scope global counts the death of a process that shares no communicator with the caller.
+#[test]
+fn a_spawned_stranger_interrupts_scope_global() {
+    in_lab(|lab| {
+        let victim = SIZE + 3;
+        let outcome = strike(lab, &job("self", &victim.to_string()), victim);
+        for rank in survivors(victim) {
+            require(&outcome, rank, "result", if rank < SIZE { &[REVOKED] } else { &[PROC_FAILED] });
+        }
+        ended(&outcome, survivors(victim));
+    });
+}
+
+/// Scope group counts the members on both sides: who waits for a living one of the other side is interrupted.
+#[test]
+fn scope_group_interrupts_both_sides() {
+    in_lab(|lab| {
+        for victim in [1, SIZE + 2] {
+            let outcome = strike(lab, &job("group", &victim.to_string()), victim);
+            for rank in survivors(victim) {
+                require(&outcome, rank, "result", &[REVOKED]);
+                require(&outcome, rank, "shrunk", &["7 0"]);
+            }
+            ended(&outcome, survivors(victim));
+        }
+    });
+}
+
+/// The first job has ended: those that it spawned are still watched, and mpirun waits for them.
+#[test]
+fn children_outlive_their_parents() {
+    in_lab(|lab| {
+        let victim = SIZE + 2;
+        let mut job = job("outlive", &victim.to_string()).start(lab);
+        job.wait("everybody is ready", LIMIT, |diaries| everybody().iter().all(|rank| diaries.has(*rank, "ready")));
+        let parents: Vec<i32> = (0..SIZE).map(|rank| job.pid(rank)).collect();
+        job.wait_until_gone("the ranks of the first job", &parents, LIMIT);
+        let _ = job.signal_rank(victim, libc::SIGKILL);
+        let outcome = job.finish();
+        for rank in (SIZE..2 * SIZE).filter(|rank| *rank != victim) {
+            require(&outcome, rank, "result", &[PROC_FAILED]);
+            require(&outcome, rank, "shrunk", &["3 0"]);
+            require(&outcome, rank, "sum", &["0 3"]);
+        }
+        ended(&outcome, survivors(victim));
+    });
+}
+
+/// What spawning is for in a fault-tolerant job: somebody comes in the place of the dead.
+#[test]
+fn the_dead_are_replaced() {
+    in_lab(|lab| {
+        for victim in [1, 2] {
+            let mut job = job("respawn", &victim.to_string()).start(lab);
+            job.wait_for("ready", &[0, 1, 2, 3]);
+            let _ = job.signal_rank(victim, libc::SIGKILL);
+            let outcome = job.finish();
+            let members = || (0..=SIZE).filter(|rank| *rank != victim);
+            for rank in members() {
+                require(&outcome, rank, "replaced", &["0 4 4"]);
+            }
+            ended(&outcome, members());
+        }
+    });
+}
+
+#[test]
+fn survivors_that_only_free_the_intercommunicator_end_in_order() {
+    in_lab(|lab| {
+        for victim in [1, SIZE + 2] {
+            let outcome = strike(lab, &job("free", &victim.to_string()), victim);
+            ended(&outcome, survivors(victim));
+        }
+    });
+}
+
+/// A new `ringwatchd` knows the jobs that were spawned before it.
+#[test]
+fn a_spawned_rank_dies_after_its_watcher_was_replaced() {
+    in_lab(|lab| {
+        let victim = SIZE + 2;
+        let mut job = job("recv", &victim.to_string()).start(lab);
+        job.wait("everybody is ready", LIMIT, |diaries| everybody().iter().all(|rank| diaries.has(*rank, "ready")));
+        for host in ["h1", "h4"] {
+            job.replaces_watcher(host, libc::SIGKILL);
+        }
+        let _ = job.signal_rank(victim, libc::SIGKILL);
+        let outcome = job.finish();
+        for rank in survivors(victim) {
+            require(&outcome, rank, "result", &[PROC_FAILED]);
+        }
+        ended(&outcome, survivors(victim));
+    });
+}
+
+/// Those who spawned it wait for it in `MPI_Comm_spawn`, and the others of its job in `MPI_Init`.
+#[test]
+fn a_spawned_rank_that_never_comes_ends_the_job() {
+    in_lab(|lab| {
+        for rank in [0, 3] {
+            let outcome = job("early", &rank.to_string()).run(lab);
+            outcome.require(outcome.status == 1, "mpirun's exit status is 1");
+            let number = SIZE + rank;
+            let start = format!("ringwatch: rank {number} (node");
+            let sentences = outcome.sentences();
+            outcome.require(
+                matches!(sentences[..], [one] if one.starts_with(&start)),
+                &format!("one sentence about rank {number}, not {sentences:?}"),
+            );
+            outcome.without_the_output().left_nothing();
+        }
+    });
+}
+
+/// A node with spawned ranks dies.
+#[test]
+fn a_node_with_children_dies() {
+    in_lab(|lab| {
+        let mut job = job("recv", &(SIZE + 2).to_string()).start(lab);
+        job.wait("everybody is ready", LIMIT, |diaries| everybody().iter().all(|rank| diaries.has(*rank, "ready")));
+        job.kill_host("h4");
+        let outcome = job.finish();
+        for rank in 0..SIZE + 2 {
+            require(&outcome, rank, "result", &[PROC_FAILED]);
+            require(&outcome, rank, "shrunk", &["6 0"]);
+        }
+        ended(&outcome, 0..SIZE + 2);
+    });
+}
