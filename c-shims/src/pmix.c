@@ -174,7 +174,7 @@ int rw_pmix_notify_dead(const char *nspace, uint32_t rank)
     return PMIX_OPERATION_SUCCEEDED == status ? PMIX_SUCCESS : status;
 }
 
-/* Who waits for processes of several namespaces to be connected. */
+/* A call for processes of several namespaces to be connected. */
 struct connection {
     pmix_op_cbfunc_t callback;
     void *data;
@@ -185,7 +185,9 @@ static void connected(pmix_status_t status, const char *data, size_t length, voi
 {
     (void) data, (void) length;
     struct connection *connection = argument;
-    connection->callback(status, connection->data);
+    if (rw_plugin_connected(connection)) {
+        connection->callback(status, connection->data);
+    }
     free(connection);
     if (NULL != release) {
         release(release_argument);
@@ -200,10 +202,14 @@ static pmix_status_t connect_by_fence(const pmix_proc_t procs[], size_t nprocs, 
         return PMIX_ERR_NOMEM;
     }
     *connection = (struct connection) {.callback = callback, .data = data};
+    rw_plugin_connecting(connection, procs, nprocs, callback, data);
     pmix_status_t status = pmix_host_server.fence_nb(procs, nprocs, info, ninfo, NULL, 0, connected, connection);
     if (PMIX_SUCCESS != status) {
+        rw_plugin_connected(connection);
         free(connection);
+        return status;
     }
+    rw_plugin_look_at_connections();
     return status;
 }
 

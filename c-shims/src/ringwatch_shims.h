@@ -29,6 +29,9 @@ void rw_plugin_launch_free(uint8_t *bytes, size_t length);
 int rw_plugin_local(const char *nspace, const uint8_t *bytes, size_t length, void *environment);
 void rw_plugin_job_done(const char *nspace);
 void rw_plugin_client_gone(const char *nspace, uint32_t rank, bool finalized);
+void rw_plugin_connecting(const void *id, const void *procs, size_t nprocs, void (*tell)(int status, void *data), void *data);
+bool rw_plugin_connected(const void *id);
+void rw_plugin_look_at_connections(void);
 
 int rw_pmix_parameter(const char *name, const char *help, char **storage);
 void rw_pmix_environment(void *environment, const char *name, const char *value);

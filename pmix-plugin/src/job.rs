@@ -19,7 +19,7 @@ use rdma_heartbeat::versions::RELEASE;
 
 use crate::spawned::{self, Jobs};
 use crate::supervisor::Supervisor;
-use crate::{environment, network, parameters, releases};
+use crate::{connections, environment, network, parameters, releases};
 
 /// Exit status of prterun for a job that could not go on.
 pub const JOB_ENDED: c_int = 1;
@@ -268,6 +268,13 @@ pub fn runtime_ends() {
 fn numbered(nspace: &CStr, rank: u32) -> Option<(&'static Arc<Job>, u32)> {
     let job = JOB.get()?;
     Some((job, job.jobs.number(nspace, rank)?))
+}
+
+/// Somebody may wait in the runtime for a process that is dead.
+pub fn look_at_connections() {
+    if let Some(job) = JOB.get() {
+        connections::look(job);
+    }
 }
 
 /// A local client ended without finalizing, or is about to.

@@ -6,6 +6,7 @@
 //! In a job that did not ask for fault tolerance, and in every process that is no runtime daemon of such a job, the
 //! components do nothing: no thread, no process, no descriptor.
 
+mod connections;
 mod environment;
 mod job;
 mod network;
@@ -159,6 +160,35 @@ pub unsafe extern "C" fn rw_plugin_client_gone(nspace: *const c_char, rank: u32,
             job::client_lost(nspace, rank);
         }
     });
+}
+
+/// Processes of several namespaces are to be connected.
+///
+/// # Safety
+/// `processes` points to `count` of PMIx's; `tell` may be called once with `data`, until [`rw_plugin_connected`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_connecting(
+    id: *const c_void,
+    processes: *const connections::Process,
+    count: usize,
+    tell: connections::Tell,
+    data: *mut c_void,
+) {
+    // SAFETY: as required of the caller.
+    let processes = unsafe { std::slice::from_raw_parts(processes, count) };
+    guarded((), || connections::begin(id as usize, processes, tell, data));
+}
+
+/// The runtime has connected them, or failed to; returns whether they are still to be told.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_plugin_connected(id: *const c_void) -> bool {
+    guarded(true, || connections::end(id as usize))
+}
+
+/// The runtime has begun to connect processes, of which some may be dead.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_plugin_look_at_connections() {
+    guarded((), job::look_at_connections);
 }
 
 /// PRRTE is about to act on the error or the end of a process; returns whether it still should. In PRRTE's own thread.

@@ -19,6 +19,7 @@ use rdma_heartbeat::launch::{
 use rdma_heartbeat::pin::Pin;
 use rdma_heartbeat::segment::{Entry, Phase};
 
+use crate::connections;
 use crate::job::{Job, lock};
 
 /// First descriptor that may be used for what is handed to `ringwatchd`, so that placing it cannot overwrite it.
@@ -198,6 +199,7 @@ impl Supervisor {
             Ok(FromDaemon::Roster(roster)) => self.keep(roster),
             Ok(FromDaemon::RanksDead { ranks, .. }) => {
                 ranks.into_iter().for_each(|rank| notify(job, rank));
+                connections::look(job);
             }
             Ok(FromDaemon::NodeDead { node, .. }) => job.node_dead(node),
             Ok(FromDaemon::End { reason, sentence }) => {

@@ -6,6 +6,7 @@
  *            intercommunicator, and the victim's own side in a receive from it. self: rank 0 alone spawns, and all the
  *            other ranks of the first job wait for it, on a communicator with the scope global.
  *            inter: as recv, and then the survivors shrink the intercommunicator. free: as recv, and they only free it.
+ *            absent: the victim, one of those who spawn, does not call MPI_Comm_spawn.
  *            early: the victim, a spawned one, dies before it calls MPI_Init. group: everybody waits for somebody who lives
  *            on the other side, on the intercommunicator, which has the scope group. outlive: the two sides part, the first
  *            job ends, and the spawned one goes on without the victim. respawn: nobody is spawned before the victim is
@@ -130,6 +131,11 @@ int main(int count, char **arguments) {
         replace(inter, MPI_COMM_NULL, NULL, NULL);
         event("finalized %d", class_of(MPI_Finalize()));
         return 0;
+    }
+    if (!strcmp(scenario, "absent") && !spawned) {
+        event("ready");
+        if (world_rank == victim)
+            for (;;) pause();
     }
     if (!later && !spawned && (!alone || world_rank == 0)) {
         MPI_Comm parents = alone ? MPI_COMM_SELF : world;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use system_tests::diary::{PENDING, PROC_FAILED, REVOKED};
 use system_tests::job::{Running, compile};
 use system_tests::outcome::Outcome;
-use system_tests::{Job, Lab, in_lab};
+use system_tests::{Job, Lab, in_lab, process};
 
 const LIMIT: Duration = Duration::from_secs(40);
 /// Ranks of the first job, on the hosts h1 and h2, and of the spawned one, on h3 and h4.
@@ -214,6 +214,27 @@ fn a_spawned_rank_that_never_comes_ends_the_job() {
                 matches!(sentences[..], [one] if one.starts_with(&start)),
                 &format!("one sentence about rank {number}, not {sentences:?}"),
             );
+            outcome.without_the_output().left_nothing();
+        }
+    });
+}
+
+/// One of those who spawn dies, and all the others are in `MPI_Comm_spawn` and `MPI_Init`: they do not wait for ever.
+#[test]
+fn a_death_while_others_spawn_ends_the_job() {
+    in_lab(|lab| {
+        for victim in [1, 2] {
+            let mut job = job("absent", &victim.to_string()).start(lab);
+            job.wait_for("ready", &[0, 1, 2, 3]);
+            job.wait("the spawned ranks run", LIMIT, |_| {
+                let count =
+                    |host| process::on_hosts().iter().filter(|one| one.host == host && one.name == "spawner").count();
+                count("h3") + count("h4") == 4
+            });
+            let _ = job.signal_rank(victim, libc::SIGKILL);
+            let outcome = job.finish();
+            outcome.require(outcome.status == 1, "mpirun's exit status is 1");
+            outcome.require(outcome.sentences().len() == 1, &format!("one sentence, not {:?}", outcome.sentences()));
             outcome.without_the_output().left_nothing();
         }
     });
