@@ -70,7 +70,9 @@ impl Counts {
         };
         println!("{} jobs, {} faults: {}", self.jobs, self.struck(), list(&self.faults));
         println!("jobs with: {}", list(&self.families));
-        println!("left out: MPI_Comm_spawn (broken in Open MPI 5.0.7), loops of MPI_Iprobe (never interrupted)");
+        println!(
+            "left out: MPI_Comm_spawn (a death while it is under way ends the job), loops of MPI_Iprobe (never interrupted)"
+        );
         for (name, seeds) in &self.limits {
             println!("excused, {} jobs: {name} (seeds {seeds:?})", seeds.len());
         }

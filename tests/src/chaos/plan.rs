@@ -7,8 +7,8 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 
 /// Families of operations that Open MPI interrupts, see `programs/families.h`.
 const FAMILIES: [&str; 8] = ["p2p", "any", "rooted", "all", "vector", "nonblocking", "neighbour", "compute"];
-/// Those that it does not, as README says. `MPI_Comm_spawn` is not among them: it is broken in Open MPI 5.0.7 with and
-/// without ringwatch.
+/// Those that it does not, as README says. `MPI_Comm_spawn` is not among them: a death while it is under way ends the job,
+/// and little would come of such jobs.
 const UNINTERRUPTED: [&str; 2] = ["window", "file"];
 
 /// One thing that is done to a job. Hosts are numbered from 0, which is prterun's.
