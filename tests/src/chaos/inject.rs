@@ -112,6 +112,11 @@ impl Driver<'_, '_> {
     fn strike(&mut self, fault: &Fault) {
         self.struck.log.push((now(), format!("strikes: {fault:?}")));
         self.last = now();
+        let lives = |rank: &u32| process::lives(self.job.pid(*rank));
+        let could_die: BTreeSet<u32> = match fault {
+            Fault::Init { .. } => BTreeSet::new(),
+            _ => self.job.ranks().into_iter().filter(lives).collect(),
+        };
         let before = self.struck.must.clone();
         match fault {
             Fault::Kill { rank, signal } => {
@@ -158,8 +163,9 @@ impl Driver<'_, '_> {
             Fault::Init { .. } | Fault::Finalize { .. } => {}
         }
         let latest: BTreeSet<u32> = self.struck.must.difference(&before).copied().collect();
-        self.deadly = !latest.is_empty();
-        if self.deadly {
+        // Who was away for too long is dead already, and nobody is told of that again.
+        self.deadly = !latest.is_disjoint(&could_die);
+        if !latest.is_empty() {
             self.struck.latest = (latest, self.last);
         }
     }
