@@ -87,6 +87,22 @@ fn a_heartbeat_as_bytes_costs_no_allocation_either() {
 }
 
 #[test]
+fn what_refuses_repeated_datagrams_grows_with_those_who_sent_some() {
+    for senders in [1, 40, 1000] {
+        let (_opener, _, held) = count(|| {
+            let (mut opener, mut buffer) = (Opener::new(1, [7; 32], u32::MAX), vec![]);
+            for sender in 0..senders {
+                Sealer::new(1, [7; 32], sender, 0).seal(u32::MAX, &Message::Probe, &mut buffer);
+                assert!(opener.open(&buffer).is_ok());
+            }
+            opener
+        });
+        println!("{senders} senders: {held} bytes");
+        assert!(held <= 600 * senders as isize + 3000);
+    }
+}
+
+#[test]
 fn memory_grows_with_the_dead_and_not_with_the_ring() {
     for deaths in [1, 10, 100, 1000] {
         let bytes = bytes_after(1_000_000, deaths);
