@@ -25,8 +25,8 @@ pub struct Struck {
     pub must: BTreeSet<u32>,
     /// Ranks that were away about as long as the timeouts: dead or alive, but not in between.
     pub may: BTreeSet<u32>,
-    /// Those of them that were struck last, and when.
-    pub latest: (BTreeSet<u32>, Duration),
+    /// When each of them was struck.
+    pub at: BTreeMap<u32, Duration>,
     /// What was done, and when.
     pub log: Vec<(Duration, String)>,
 }
@@ -165,9 +165,7 @@ impl Driver<'_, '_> {
         let latest: BTreeSet<u32> = self.struck.must.difference(&before).copied().collect();
         // Who was away for too long is dead already, and nobody is told of that again.
         self.deadly = !latest.is_disjoint(&could_die);
-        if !latest.is_empty() {
-            self.struck.latest = (latest, self.last);
-        }
+        self.struck.at.extend(latest.into_iter().map(|rank| (rank, self.last)));
     }
 
     fn cut(&mut self, hosts: &[u32], together: bool, ms: Option<u64>) {

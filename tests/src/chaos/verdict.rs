@@ -95,10 +95,8 @@ fn is_declared(outcome: &Outcome, dead: &[u32], struck: &Struck, spared: Option<
     }
     // Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, which takes a
     // new ringwatchd if that one was struck as well, and another timeout for each observer that has died.
-    let (latest, at) = &struck.latest;
-    if outcome.ended_at.saturating_sub(*at) < TIMEOUT * 4 {
-        declared.extend(dead.iter().filter(|rank| latest.contains(rank)));
-    }
+    let is_fresh = |rank: &&u32| struck.at.get(rank).is_some_and(|at| outcome.ended_at - *at < TIMEOUT * 4);
+    declared.extend(dead.iter().filter(is_fresh));
     declared.retain(|rank| spared != Some(*rank));
     let what = format!("the history declares {dead:?}, and nobody else, not {declared:?}");
     outcome.require(declared.iter().eq(dead), &what);
