@@ -205,6 +205,8 @@ impl Driver<'_, '_> {
     fn wait_for_a_watcher(&self, host: u32) {
         if let Some(old) = self.unwatched.get(&host) {
             let _ = wait_until(self.patience, || self.watcher(host).pid != *old);
+            // It has to read first what it is to watch.
+            sleep(TIMEOUT);
         }
     }
 
