@@ -201,10 +201,11 @@ impl Driver<'_, '_> {
     }
 
     /// Until a `ringwatchd` that was struck has been replaced: somebody has to be left on the host who can end its ranks
-    /// and say why.
+    /// and say why. Where no rank is left there is no other.
     fn wait_for_a_watcher(&self, host: u32) {
         if let Some(old) = self.unwatched.get(&host) {
-            let _ = wait_until(self.patience, || self.watcher(host).pid != *old);
+            let name = ALL_HOSTS[host as usize];
+            let _ = wait_until(TIMEOUT * 2, || self.job.named(name, "ringwatchd").iter().any(|one| one.pid != *old));
             // It has to read first what it is to watch.
             sleep(TIMEOUT);
         }
