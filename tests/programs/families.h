@@ -131,12 +131,6 @@ static int round_neighbour(const Round *at) {
     MPI_Comm circle;
     TRY(MPI_Cart_create(at->comm, 1, &at->members, &wraps, 0, &circle));
     MPI_Comm_set_errhandler(circle, MPI_ERRORS_RETURN);
-    /* Where one has died meanwhile, some have no circle, and their neighbours would wait for them. */
-    MPI_Info info;
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "mpix_error_scope", "group");
-    MPI_Comm_set_info(circle, info);
-    MPI_Info_free(&info);
     int code = MPI_Neighbor_allgather(&at->me, 1, MPI_INT, in, 1, MPI_INT, circle);
     if (code != MPI_SUCCESS) {
         /* Neighbours of those who know of the failure would wait for them. */

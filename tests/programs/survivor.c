@@ -415,6 +415,16 @@ static void finalise(void) {
     event("finalized %d", code);
 }
 
+/* Else some would have a communicator, where one died as it was made, and wait for those who have not; and Open MPI would
+ * make no other after one that failed. */
+static void make_uniform(void) {
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpix_error_uniform", "create");
+    MPI_Comm_set_info(comm, info);
+    MPI_Info_free(&info);
+}
+
 int main(int count, char **arguments) {
     read_arguments(count, arguments);
     start();
@@ -425,6 +435,7 @@ int main(int count, char **arguments) {
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
+    if (mix && strstr(mix, "neighbour")) make_uniform();
 
     if (code == MPI_SUCCESS) code = MPI_Barrier(comm);
     if (code == MPI_SUCCESS) {
