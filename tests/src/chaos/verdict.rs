@@ -139,6 +139,13 @@ pub fn limit(diaries: &Diaries, struck: &Struck, stderr: &str) -> Option<&'stati
     if !struck.log.is_empty() && diaries.all("error").any(|error| error.number(0) == Some(53)) {
         return Some("one-sided communication is not interrupted");
     }
+    // Whoever was to make a file has died, or was removing it.
+    let of_files = |error: &crate::diary::Entry| {
+        ["MPI_ERR_NO_SUCH_FILE", "MPI_ERR_FILE"].iter().any(|name| error.text().contains(name))
+    };
+    if !struck.log.is_empty() && diaries.all("error").any(of_files) {
+        return Some("MPI-IO is not interrupted");
+    }
     if !struck.log.is_empty() && stderr.contains("Recv error after request freed") {
         return Some("Open MPI aborts over a receive that it has freed (neighbourhood collectives, coll/basic)");
     }
