@@ -67,6 +67,15 @@ static MPI_Comm inherit(MPI_Comm origin, const char *scope, const char *how) {
     return comm;
 }
 
+/* A message to and from everybody: the first between two processes is sent once both are in MPI, and cannot be interrupted
+ * before, but here victims sleep outside. */
+static void meet_everybody(void) {
+    for (int distance = 1; distance < world_size; distance++) {
+        int to = (world_rank + distance) % world_size, from = (world_rank - distance + world_size) % world_size;
+        MPI_Sendrecv(NULL, 0, MPI_INT, to, TAG, NULL, 0, MPI_INT, from, TAG, calm, MPI_STATUS_IGNORE);
+    }
+}
+
 /* Waits until this rank knows of the death of the victim of operation k: what it receives from it fails. */
 static void wait_for_death(int k) {
     int done = false;
@@ -207,6 +216,7 @@ int main(int count, char **arguments) {
     MPI_Info local = info_with_scope("local");
     MPI_Comm_dup_with_info(MPI_COMM_WORLD, local, &calm);
     MPI_Info_free(&local);
+    meet_everybody();
     bool inside = !strcmp(where, "inside");
     MPI_Comm comms[MOST_OPERATIONS];
     for (int k = 0; k < operation_count; k++) {

@@ -420,7 +420,7 @@ impl Running<'_> {
             self.fail(&format!("mpirun ended before {what}"));
         }
         if !held {
-            self.fail(&format!("not within {limit:?}: {what}"));
+            self.fail_hanging(&format!("not within {limit:?}: {what}"));
         }
     }
 

@@ -11,7 +11,7 @@ use crate::diary::Diaries;
 use crate::process;
 
 /// Most ranks whose stack is shown.
-const MOST_STACKS: usize = 3;
+const MOST_STACKS: usize = 8;
 
 /// The traces of one job.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl Scene {
     /// Always.
     pub fn fail_hanging(&self, why: &str) -> ! {
         let description = self.describe();
-        panic!("{why}\n{description}{}", stacks())
+        panic!("{why}\n{description}{}", self.stacks())
     }
 
     fn describe(&self) -> String {
@@ -74,6 +74,26 @@ impl Scene {
         }
         text
     }
+
+    /// Where some of the ranks are.
+    fn stacks(&self) -> String {
+        let diaries = Diaries::read(&self.folder.join("diaries"));
+        let ranks: Vec<i32> = diaries.all("started").filter_map(|entry| diaries.pid(entry.rank)).collect();
+        let mut text = String::new();
+        for process in process::on_hosts().iter().filter(|process| ranks.contains(&process.pid)).take(MOST_STACKS) {
+            let pid = process.pid.to_string();
+            let output = Command::new("timeout")
+                .args(["-s", "KILL", "20", "gdb", "-q", "-batch", "-p", &pid, "-ex", "bt 14"])
+                .output()
+                .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+                .unwrap_or_default();
+            let _ = writeln!(text, "--- stack of {pid} on {}", process.host);
+            for line in output.lines().filter(|line| line.starts_with('#')) {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+        text
+    }
 }
 
 fn seconds(time: Duration) -> String {
@@ -85,22 +105,4 @@ fn tail(path: &Path, lines: usize) -> String {
     // What every rank says about its defaults is no news.
     let all: Vec<&str> = text.lines().filter(|line| !line.starts_with("ringwatch: set ")).collect();
     all[all.len().saturating_sub(lines)..].iter().map(|line| format!("{line}\n")).collect()
-}
-
-/// Where some of the ranks are.
-fn stacks() -> String {
-    let mut text = String::new();
-    for process in process::on_hosts().iter().filter(|process| process.name == "survivor").take(MOST_STACKS) {
-        let pid = process.pid.to_string();
-        let output = Command::new("timeout")
-            .args(["-s", "KILL", "20", "gdb", "-q", "-batch", "-p", &pid, "-ex", "bt 14"])
-            .output()
-            .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-            .unwrap_or_default();
-        let _ = writeln!(text, "--- stack of {pid} on {}", process.host);
-        for line in output.lines().filter(|line| line.starts_with('#')) {
-            let _ = writeln!(text, "{line}");
-        }
-    }
-    text
 }
