@@ -27,6 +27,8 @@ pub struct Struck {
     pub may: BTreeSet<u32>,
     /// When each of them was struck.
     pub at: BTreeMap<u32, Duration>,
+    /// When a `ringwatchd` was.
+    pub watchers: Vec<Duration>,
     /// What was done, and when.
     pub log: Vec<(Duration, String)>,
 }
@@ -144,6 +146,7 @@ impl Driver<'_, '_> {
                 let pid = self.watcher(*host).pid;
                 process::signal(pid, *signal);
                 self.unwatched.insert(*host, pid);
+                self.struck.watchers.push(self.last);
             }
             Fault::Runtime { host, signal } => {
                 self.wait_for_a_watcher(*host);
@@ -200,14 +203,15 @@ impl Driver<'_, '_> {
         found.unwrap_or_else(|| self.job.fail(&format!("{host} has a ringwatchd")))
     }
 
-    /// Until a `ringwatchd` that was struck has been replaced: somebody has to be left on the host who can end its ranks
-    /// and say why. Where no rank is left there is no other.
+    /// Until a `ringwatchd` that was struck has been replaced, and the new one watches: somebody has to be left on the host
+    /// who can end its ranks and say why. Where no rank is left there is no other.
     fn wait_for_a_watcher(&self, host: u32) {
-        if let Some(old) = self.unwatched.get(&host) {
-            let name = ALL_HOSTS[host as usize];
-            let _ = wait_until(TIMEOUT * 2, || self.job.named(name, "ringwatchd").iter().any(|one| one.pid != *old));
-            // It has to read first what it is to watch.
-            sleep(TIMEOUT);
+        let Some(old) = self.unwatched.get(&host) else { return };
+        let name = ALL_HOSTS[host as usize];
+        let ranks = self.job.job.ranks_on(name);
+        let is_empty = || !ranks.iter().any(|rank| process::lives(self.job.pid(*rank)));
+        if !wait_until(self.patience, || is_empty() || watches_again(&self.job.log(name), *old)) {
+            self.job.fail_hanging(&format!("{name} has another ringwatchd than {old}"));
         }
     }
 
@@ -249,6 +253,17 @@ impl Driver<'_, '_> {
         self.job.wait(&what, self.patience, |diaries| goes_on(diaries, &living));
         self.struck.log.push((now(), what));
     }
+}
+
+/// Whether, in the log of a host, another `ringwatchd` than this one has begun to watch.
+fn watches_again(log: &str, old: i32) -> bool {
+    let mut lines = log.lines().skip_while(|line| !is_start_of(line, old)).skip(1);
+    lines.any(|line| line.contains(" started ")) && lines.any(|line| line.contains(" watching "))
+}
+
+/// Whether a line of a log is the start of this `ringwatchd`.
+fn is_start_of(line: &str, pid: i32) -> bool {
+    line.contains(" started ") && line.split_whitespace().any(|word| word == format!("pid={pid}"))
 }
 
 /// Whether these ranks, and nobody else, have repaired the communicator and use it.

@@ -93,13 +93,19 @@ fn is_declared(outcome: &Outcome, dead: &[u32], struck: &Struck, spared: Option<
             _ => {}
         }
     }
-    // Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, which takes a
-    // new ringwatchd if that one was struck as well, and another timeout for each observer that has died.
-    let is_fresh = |rank: &&u32| struck.at.get(rank).is_some_and(|at| outcome.ended_at - *at < TIMEOUT * 4);
-    declared.extend(dead.iter().filter(is_fresh));
+    declared.extend(dead.iter().filter(|rank| may_go_unsaid(**rank, struck, outcome.ended_at)));
     declared.retain(|rank| spared != Some(*rank));
     let what = format!("the history declares {dead:?}, and nobody else, not {declared:?}");
     outcome.require(declared.iter().eq(dead), &what);
+}
+
+/// Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, if that takes a
+/// new ringwatchd because one was struck as well.
+fn may_go_unsaid(rank: u32, struck: &Struck, ended_at: Duration) -> bool {
+    let soon = TIMEOUT * 4;
+    struck.at.get(&rank).is_some_and(|at| {
+        ended_at.saturating_sub(*at) < soon && struck.watchers.iter().any(|watcher| watcher.abs_diff(*at) < soon)
+    })
 }
 
 /// What the job wrote into its file of events.
@@ -149,21 +155,17 @@ pub fn limit(diaries: &Diaries, struck: &Struck, stderr: &str) -> Option<&'stati
     if !struck.log.is_empty() && stderr.contains("Recv error after request freed") {
         return Some("Open MPI aborts over a receive that it has freed (neighbourhood collectives, coll/basic)");
     }
-    let crashed = |rank: &u32| diaries.pid(*rank).is_some_and(|pid| is_open_mpis_crash(pid, stderr));
-    (!struck.log.is_empty() && spared.iter().any(crashed)).then_some("Open MPI crashes in a survivor")
+    let crashed = |rank: &u32| is_crash_in_agreement(diaries, *rank, stderr);
+    (!struck.log.is_empty() && spared.iter().any(crashed))
+        .then_some("crash in MPIX_Comm_shrink or MPIX_Comm_agree (era_mark_process_failed)")
 }
 
-/// Whether a process crashed by itself, as it or the libraries in it say, and nothing of ringwatch was at work in it.
-fn is_open_mpis_crash(pid: i32, stderr: &str) -> bool {
-    // Open MPI's own words, and those of UCX, which it loads.
-    let heads = [
-        format!(":{pid:05}] Signal: Segmentation fault"),
-        format!(":{pid:05}] Signal: Aborted"),
-        format!(":{pid}:0:{pid}] Caught signal 11"),
-    ];
-    let crashed = stderr.lines().any(|line| heads.iter().any(|head| line.contains(head)));
-    let ours = |line: &str| line.contains(".so") && line.contains("ringwatch");
-    crashed && !stderr.lines().any(ours)
+/// Whether Open MPI itself says that this rank has crashed, and the rank that it was in an agreement.
+fn is_crash_in_agreement(diaries: &Diaries, rank: u32, stderr: &str) -> bool {
+    let agrees = diaries.of(rank).next_back().is_some_and(|last| ["revoked", "shrunk"].contains(&last.event.as_str()));
+    let says_so =
+        |pid: i32| stderr.lines().any(|line| line.contains(&format!(":{pid:05}] Signal: Segmentation fault")));
+    agrees && diaries.pid(rank).is_some_and(says_so)
 }
 
 #[cfg(test)]
@@ -200,16 +202,29 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_counts_only_in_a_survivor_and_outside_of_ringwatch() {
-        let started = |rank| diaries(&[(rank, "started", "417 h3")]);
+    fn a_crash_counts_only_in_an_agreement_of_a_survivor() {
         let said = "[h3:00417] *** Process received signal ***\n[h3:00417] Signal: Segmentation fault (11)\n";
-        assert!(limit(&started(4), &struck(), said).is_some());
-        assert_eq!(limit(&started(4), &struck(), ""), None);
-        assert_eq!(limit(&started(1), &struck(), said), None, "that one was struck");
-        assert_eq!(limit(&started(4), &Struck::default(), said), None, "nothing has happened");
-        let by_ucx = "[h3:417:0:417] Caught signal 11 (Segmentation fault)\n 4 /usr/lib/libmpi.so.40(PMPI_Wait)\n";
-        assert!(limit(&started(4), &struck(), by_ucx).is_some());
-        let ours = format!("{by_ucx} 5 /usr/lib/openmpi/mca_coll_ringwatch.so(+0x12)\n");
-        assert_eq!(limit(&started(4), &struck(), &ours), None);
+        let agrees = |rank| diaries(&[(rank, "started", "417 h3"), (rank, "error", "75"), (rank, "revoked", "")]);
+        assert!(limit(&agrees(4), &struck(), said).is_some());
+        assert_eq!(limit(&agrees(4), &struck(), ""), None);
+        assert_eq!(limit(&agrees(1), &struck(), said), None, "that one was struck");
+        assert_eq!(limit(&agrees(4), &Struck::default(), said), None, "nothing has happened");
+        let computes = diaries(&[(4, "started", "417 h3"), (4, "revoked", ""), (4, "agreed", "5")]);
+        assert_eq!(limit(&computes, &struck(), said), None);
+    }
+
+    #[test]
+    fn a_death_goes_unsaid_only_just_before_the_end_and_beside_a_ringwatchd_that_was_struck() {
+        let at = |ms: u64| Duration::from_secs(100) + Duration::from_millis(ms);
+        let struck = |watchers: &[Duration]| Struck {
+            at: [(1, at(0))].into(),
+            watchers: watchers.to_vec(),
+            ..Struck::default()
+        };
+        assert!(may_go_unsaid(1, &struck(&[at(50)]), at(200)));
+        assert!(!may_go_unsaid(1, &struck(&[]), at(200)));
+        assert!(!may_go_unsaid(2, &struck(&[at(50)]), at(200)));
+        assert!(!may_go_unsaid(1, &struck(&[at(50)]), at(60_000)));
+        assert!(!may_go_unsaid(1, &struck(&[Duration::from_secs(1)]), at(200)));
     }
 }
