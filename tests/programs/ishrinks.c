@@ -174,7 +174,6 @@ int main(int count, char **arguments) {
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     open_diary(arguments[2]);
-    event("started %d -", (int)getpid());
     MPI_Comm_dup(MPI_COMM_WORLD, &calm);
     for (int i = 0; i < shrinks; i++) {
         MPI_Info info;

@@ -11,15 +11,9 @@ import time
 import ringwatch
 from mpi4py import MPI
 
-folder = sys.argv[2]
+from diary import event, expect_death, rank, victim, wait_for_death, world
+
 count, second = int(sys.argv[4]), int(sys.argv[5])
-world = MPI.COMM_WORLD
-rank, victim = world.rank, world.size - 1
-
-
-def event(*words):
-    with open(f"{folder}/rank.{rank}", "a", encoding="ascii") as diary:
-        print(rank, time.monotonic_ns(), *words, file=diary)
 
 
 def with_scope(scope):
@@ -55,19 +49,14 @@ def all_work(comms):
     return agree(comms[0], fine)
 
 
-event("started", os.getpid())
 calm = world.Dup()
 comms = [with_scope(("local", "group", "global")[i % 3]) for i in range(count)]
-from_victim = calm.Irecv(bytearray(4), source=victim, tag=9)
+from_victim = expect_death(calm)
 calm.Barrier()
 event("blocked", 0)
 while rank == victim:
     time.sleep(1)
-try:
-    while not from_victim.Test():
-        time.sleep(0.0001)
-except MPI.Exception:
-    pass
+wait_for_death(from_victim)
 while True:
     started = [ringwatch.ishrink(comm) for comm in comms]
     comms, requests = [list(column) for column in zip(*started)]

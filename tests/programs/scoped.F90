@@ -4,42 +4,17 @@
 !   scoped --events DIR --scope SCOPE --how set --victim-is WHERE OP
 #include "bindings.h"
 program scoped
-#if BINDING == 3
-    use mpi_f08
-#elif BINDING == 2
-    use mpi
-#endif
-    use, intrinsic :: iso_c_binding
-    use, intrinsic :: iso_fortran_env, only: int64
-    implicit none
-#if BINDING == 1
-    include 'mpif.h'
-#endif
-    interface
-        integer(c_int) function usleep(microseconds) bind(c, name='usleep')
-            import :: c_int
-            integer(c_int), value :: microseconds
-        end function
-    end interface
-    character(len=512) :: dir, scope, how, place, operation
+#include "fortran_begin.h"
+    character(len=512) :: scope, how, place, operation
     COMM_TYPE :: comm
     INFO_TYPE :: info
-    REQUEST_TYPE :: from_victim
-    STATUS_TYPE :: status
-    integer :: rank, ranks, victim, code, class, error, unit, color, value, never, total, peer
-    logical :: done
+    integer :: victim, code, class, color, value, never, total, peer
 
-    call get_command_argument(2, dir)
     call get_command_argument(4, scope)
     call get_command_argument(6, how)
     call get_command_argument(8, place)
     call get_command_argument(9, operation)
-    call MPI_Init(error)
-    call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN, error)
-    call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
-    call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
-    call open_diary()
-    call event('started', getpid(), -1)
+    call begin()
     victim = ranks - 1
     color = MPI_UNDEFINED
     if (rank < victim .or. place == 'inside') color = 1
@@ -48,7 +23,7 @@ program scoped
     call MPI_Barrier(MPI_COMM_WORLD, error)
     if (rank == victim) then
         do
-            error = usleep(100000)
+            error = c_usleep(100000)
         end do
     end if
     call MPI_Info_create(info, error)
@@ -57,7 +32,7 @@ program scoped
     call MPI_Info_free(info, error)
     value = 1
     code = MPI_SUCCESS
-    call event('blocked', 0, -1)
+    call event('blocked', [0])
     if (rank == 0) call wait_for_death()
     if (operation == 'allreduce') then
         call MPI_Allreduce(value, total, 1, MPI_INTEGER, MPI_SUM, comm, code)
@@ -70,39 +45,12 @@ program scoped
         end do
     end if
     call MPI_Error_class(code, class, error)
-    call event('result', 0, class)
+    call event('result', [0, class])
     if (rank > 0) call wait_for_death()
     call MPI_Finalize(error)
-    call event('finalized', error, -1)
+    call event('finalized', [error])
 
 contains
 
-    subroutine wait_for_death()
-        done = .false.
-        do while (.not. done)
-            call MPI_Test(from_victim, done, status, error)
-            if (error /= MPI_SUCCESS) exit
-            error = usleep(200)
-        end do
-    end subroutine
-
-    subroutine open_diary()
-        character(len=12) :: number
-        write (number, '(i0)') rank
-        open (newunit=unit, file=trim(dir)//'/rank.'//trim(number), position='append')
-    end subroutine
-
-    ! system_clock reads CLOCK_MONOTONIC in nanoseconds.
-    subroutine event(name, first, second)
-        character(len=*), intent(in) :: name
-        integer, intent(in) :: first, second
-        integer(int64) :: now
-        call system_clock(now)
-        if (second < 0) then
-            write (unit, '(i0,1x,i0,1x,a,1x,i0)') rank, now, name, first
-        else
-            write (unit, '(i0,1x,i0,1x,a,1x,i0,1x,i0)') rank, now, name, first, second
-        end if
-        flush (unit)
-    end subroutine
+#include "fortran_diary.h"
 end program

@@ -208,10 +208,7 @@ int main(int count, char **arguments) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-    char host[64] = "";
     open_diary(dir);
-    gethostname(host, sizeof host - 1);
-    event("started %d %s", (int)getpid(), host);
 
     MPI_Info local = info_with_scope("local");
     MPI_Comm_dup_with_info(MPI_COMM_WORLD, local, &calm);

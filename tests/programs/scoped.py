@@ -3,28 +3,14 @@
 
     scoped.py --events DIR --scope SCOPE --how set --victim-is WHERE OP
 """
-import os
 import sys
 import time
 
 from mpi4py import MPI
 
-_, folder, _, scope, _, how, _, place, operation = sys.argv[1:]
-world = MPI.COMM_WORLD
-rank, victim = world.rank, world.size - 1
+from diary import event, expect_death, rank, victim, wait_for_death, world
 
-
-def event(*words):
-    with open(f"{folder}/rank.{rank}", "a", encoding="ascii") as diary:
-        print(rank, time.monotonic_ns(), *words, file=diary)
-
-
-def wait_for_death():
-    try:
-        while not from_victim.Test():
-            time.sleep(0.0002)
-    except MPI.Exception:
-        pass
+_, _, _, scope, _, how, _, place, operation = sys.argv[1:]
 
 
 def join_in():
@@ -38,9 +24,8 @@ def join_in():
             comm.Send(value, dest=peer, tag=7)
 
 
-event("started", os.getpid())
 comm = world.Split(1 if rank < victim or place == "inside" else MPI.UNDEFINED, rank)
-from_victim = world.Irecv(bytearray(4), source=victim, tag=9)
+from_victim = expect_death(world)
 world.Barrier()
 if rank == victim:
     while True:
@@ -50,13 +35,13 @@ comm.Set_info(info)
 info.Free()
 event("blocked", 0)
 if rank == 0:
-    wait_for_death()
+    wait_for_death(from_victim)
 try:
     join_in()
     event("result", 0, MPI.SUCCESS)
 except MPI.Exception as error:
     event("result", 0, error.Get_error_class())
 if rank > 0:
-    wait_for_death()
+    wait_for_death(from_victim)
 MPI.Finalize()
 event("finalized", 0)

@@ -124,9 +124,6 @@ int main(int count, char **arguments) {
     /* The place of the one is behind the four. */
     if (spawned) world_rank += later ? 4 : size;
     open_diary(dir);
-    char host[64] = "";
-    gethostname(host, sizeof host - 1);
-    event("started %d %s", (int)getpid(), host);
     if (later && spawned) {
         replace(inter, MPI_COMM_NULL, NULL, NULL);
         event("finalized %d", class_of(MPI_Finalize()));

@@ -367,11 +367,8 @@ static void read_arguments(int count, char **arguments) {
 
 static void start(void) {
     const char *number = getenv("PMIX_RANK");
-    char host[64] = "";
     world_rank = number ? atoi(number) : 0;
     open_diary(dir);
-    gethostname(host, sizeof host - 1);
-    event("started %d %s", (int)getpid(), host);
 }
 
 static void initialise(int *count, char ***arguments) {

@@ -4,48 +4,19 @@
 !   uniform --events DIR --uniform VALUE --how set --seed NUMBER OP
 #include "bindings.h"
 program uniform
-#if BINDING == 3
-    use mpi_f08
-#elif BINDING == 2
-    use mpi
-#endif
-    use, intrinsic :: iso_c_binding
-    use, intrinsic :: iso_fortran_env, only: int64
-    implicit none
-#if BINDING == 1
-    include 'mpif.h'
-#endif
-    interface
-        integer(c_int) function usleep(microseconds) bind(c, name='usleep')
-            import :: c_int
-            integer(c_int), value :: microseconds
-        end function
-        integer(c_int) function kill_process(process, signal) bind(c, name='kill')
-            import :: c_int
-            ! 9 is SIGKILL.
-            integer(c_int), value :: process, signal
-        end function
-    end interface
-    character(len=512) :: dir, uniformity, seed, operation
+#include "fortran_begin.h"
+    character(len=512) :: uniformity, seed, operation
     COMM_TYPE :: comm, made
     INFO_TYPE :: info
-    REQUEST_TYPE :: from_victim, request
-    STATUS_TYPE :: status
-    integer :: rank, ranks, victim, calls, last_call, class, next_class, error, unit, never, sent, got
-    logical :: done
+    REQUEST_TYPE :: request
+    integer :: victim, calls, last_call, class, next_class, never, sent, got
 
-    call get_command_argument(2, dir)
     call get_command_argument(4, uniformity)
     call get_command_argument(8, seed)
     call get_command_argument(9, operation)
     read (seed, *) last_call
     last_call = mod(last_call, 8)
-    call MPI_Init(error)
-    call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN, error)
-    call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
-    call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
-    call open_diary()
-    call event('started', [getpid()])
+    call begin()
     victim = ranks - 1
     call MPI_Comm_split(MPI_COMM_WORLD, 0, rank, comm, error)
     call MPI_Irecv(never, 1, MPI_INTEGER, victim, 9, MPI_COMM_WORLD, from_victim, error)
@@ -57,7 +28,7 @@ program uniform
     sent = rank
     calls = 0
     do
-        if (rank == victim .and. calls == last_call) error = kill_process(getpid(), 9)
+        if (rank == victim .and. calls == last_call) error = c_raise(9)
         class = one_call()
         if (class /= MPI_SUCCESS) exit
         calls = calls + 1
@@ -88,28 +59,5 @@ contains
         call MPI_Error_class(code, one_call, error)
     end function
 
-    subroutine wait_for_death()
-        done = .false.
-        do while (.not. done)
-            call MPI_Test(from_victim, done, status, error)
-            if (error /= MPI_SUCCESS) exit
-            error = usleep(200)
-        end do
-    end subroutine
-
-    subroutine open_diary()
-        character(len=12) :: number
-        write (number, '(i0)') rank
-        open (newunit=unit, file=trim(dir)//'/rank.'//trim(number), position='append')
-    end subroutine
-
-    ! system_clock reads CLOCK_MONOTONIC in nanoseconds.
-    subroutine event(name, details)
-        character(len=*), intent(in) :: name
-        integer, intent(in) :: details(:)
-        integer(int64) :: now
-        call system_clock(now)
-        write (unit, '(i0,1x,i0,1x,a,*(1x,i0))') rank, now, name, details
-        flush (unit)
-    end subroutine
+#include "fortran_diary.h"
 end program

@@ -245,10 +245,7 @@ int main(int count, char **arguments) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-    char host[64] = "";
     open_diary(dir);
-    gethostname(host, sizeof host - 1);
-    event("started %d %s", (int)getpid(), host);
 
     MPI_Comm_dup(MPI_COMM_WORLD, &calm);
     set_key(calm, "mpix_error_uniform", "local");

@@ -6,27 +6,13 @@
 import os
 import signal
 import sys
-import time
 
 from mpi4py import MPI
 
-_, folder, _, value, _, how, _, seed, operation = sys.argv[1:]
-world = MPI.COMM_WORLD
-rank, victim = world.rank, world.size - 1
+from diary import event, expect_death, rank, victim, wait_for_death, world
+
+_, _, _, value, _, how, _, seed, operation = sys.argv[1:]
 last_call = int(seed) % 8
-
-
-def event(*words):
-    with open(f"{folder}/rank.{rank}", "a", encoding="ascii") as diary:
-        print(rank, time.monotonic_ns(), *words, file=diary)
-
-
-def wait_for_death():
-    try:
-        while not from_victim.Test():
-            time.sleep(0.0002)
-    except MPI.Exception:
-        pass
 
 
 def call():
@@ -46,9 +32,8 @@ def call():
         return error.Get_error_class()
 
 
-event("started", os.getpid())
 comm = world.Split(0, rank)
-from_victim = world.Irecv(bytearray(4), source=victim, tag=9)
+from_victim = expect_death(world)
 info = MPI.Info.Create({"mpix_error_uniform": value})
 comm.Set_info(info)
 info.Free()
@@ -62,6 +47,6 @@ while True:
         break
     calls += 1
 event("ended", 0, calls, code, call())
-wait_for_death()
+wait_for_death(from_victim)
 MPI.Finalize()
 event("finalized", 0)

@@ -1,0 +1,36 @@
+    ! What diary.h is for programs in C, among the procedures of a Fortran program.
+
+    subroutine begin()
+        call get_command_argument(2, dir)
+        call MPI_Init(error)
+        call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN, error)
+        call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
+        call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
+        call open_diary()
+        call event('started', [getpid()])
+    end subroutine
+
+    subroutine open_diary()
+        character(len=12) :: number
+        write (number, '(i0)') rank
+        open (newunit=unit, file=trim(dir)//'/rank.'//trim(number), position='append')
+    end subroutine
+
+    ! system_clock reads CLOCK_MONOTONIC in nanoseconds.
+    subroutine event(name, details)
+        character(len=*), intent(in) :: name
+        integer, intent(in) :: details(:)
+        integer(int64) :: now
+        call system_clock(now)
+        write (unit, '(i0,1x,i0,1x,a,*(1x,i0))') rank, now, name, details
+        flush (unit)
+    end subroutine
+
+    subroutine wait_for_death()
+        done = .false.
+        do while (.not. done)
+            call MPI_Test(from_victim, done, status, error)
+            if (error /= MPI_SUCCESS) exit
+            error = c_usleep(200)
+        end do
+    end subroutine
