@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "death.h"
 #include "diary.h"
 
 enum { MOST = 16, BLOCKS = 4, BLOCK = 1 << 20 };
@@ -166,7 +167,7 @@ int main(int count, char **arguments) {
     MPI_Comm comms[MOST], calm;
     MPI_Request from_victim;
     const char *how = arguments[3];
-    int shrinks = atoi(arguments[4]), never, flag = false;
+    int shrinks = atoi(arguments[4]), never;
     second = atoi(arguments[5]);
     third = atoi(arguments[6]);
     MPI_Init(&count, &arguments);
@@ -187,7 +188,7 @@ int main(int count, char **arguments) {
     event("blocked 0");
     if (world_rank == size - 1)
         for (;;) pause();
-    while (!flag && MPI_Test(&from_victim, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS) usleep(100);
+    wait_for_death(&from_victim);
 
     if (!strncmp(how, "leave", 5)) leave(how, shrinks, comms);
     else shrink_all(how, shrinks, comms, calm);

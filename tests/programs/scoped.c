@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "death.h"
 #include "diary.h"
 
 /* There if libringwatch was preloaded. */
@@ -74,16 +75,6 @@ static void meet_everybody(void) {
         int to = (world_rank + distance) % world_size, from = (world_rank - distance + world_size) % world_size;
         MPI_Sendrecv(NULL, 0, MPI_INT, to, TAG, NULL, 0, MPI_INT, from, TAG, calm, MPI_STATUS_IGNORE);
     }
-}
-
-/* Waits until this rank knows of the death of the victim of operation k: what it receives from it fails. */
-static void wait_for_death(int k) {
-    int done = false;
-    while (!done) {
-        if (MPI_Test(&from_victim[k], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
-        usleep(200);
-    }
-    from_victim[k] = MPI_REQUEST_NULL;
 }
 
 /* What the error class of the first request in error is; MPI_SUCCESS if all succeeded. */
@@ -231,13 +222,13 @@ int main(int count, char **arguments) {
         if (world_rank == victim)
             for (;;) pause();
         /* The scope global counts deaths from here on: all before must be known. */
-        if (k > 0) wait_for_death(k - 1);
+        if (k > 0) wait_for_death(&from_victim[k - 1]);
         MPI_Comm comm = comms[k];
         if (!strcmp(how, "set")) set_scope(comm, scope);
         event("blocked %d", k);
         int code;
         if (world_rank == 0) {
-            wait_for_death(k);
+            wait_for_death(&from_victim[k]);
             /* From any source: a message of rank 0 could come before the news of the death. */
             bool waits_too = inside && !strcmp(operations[k], "any");
             code = waits_too ? wait_in(comm, "any") : join_in(comm, operations[k], victim);
@@ -245,7 +236,7 @@ int main(int count, char **arguments) {
             code = wait_in(comm, operations[k]);
         event("result %d %d", k, class_of(code));
     }
-    wait_for_death(operation_count - 1);
+    wait_for_death(&from_victim[operation_count - 1]);
     event("done");
     event("finalized %d", MPI_Finalize());
     return 0;

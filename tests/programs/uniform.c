@@ -23,6 +23,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "death.h"
 #include "diary.h"
 
 enum { MOST_OPERATIONS = 5, MOST_MEMBERS = 16, SEVERAL = 4, TAG = 7, LAST_CALL = 8, LONGEST_LIFE_US = 4000 };
@@ -51,16 +52,6 @@ static void set_key(MPI_Comm comm, const char *key, const char *value) {
     MPI_Info_set(info, key, value);
     MPI_Comm_set_info(comm, info);
     MPI_Info_free(&info);
-}
-
-/* Waits until this rank knows of the death of the victim of operation k: what it receives from it fails. */
-static void wait_for_death(int k) {
-    int done = false;
-    while (!done) {
-        if (MPI_Test(&from_victim[k], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
-        usleep(200);
-    }
-    from_victim[k] = MPI_REQUEST_NULL;
 }
 
 static void dies(int signal) {
@@ -281,7 +272,7 @@ int main(int count, char **arguments) {
         prepare(comms[k]);
         bool dies_now = world_rank == world_size - 1 - k;
         repeat(k, comms[k], operations[k], dies_now ? last_calls[k] : -1, lives[k]);
-        wait_for_death(k);
+        wait_for_death(&from_victim[k]);
     }
     event("done");
     event("finalized %d", MPI_Finalize());
