@@ -18,9 +18,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use rdma_heartbeat::logging::say;
 
 use crate::handles::{Communicator, Handles, MemberDied};
-use crate::internals::Internals;
+use crate::internals::{Internals, NONBLOCKING};
+use crate::objects::Object;
 use crate::property::{PROPERTIES, Property, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
+use crate::statement::ERR_PROC_FAILED;
 use crate::uniformity::Uniformity;
 use crate::{dynamic, mended, module, openmpi, uniform};
 
@@ -36,6 +38,8 @@ static DEFAULTS: [AtomicI32; 2] = [const { AtomicI32::new(0) }; 2];
 static COMMUNICATORS: OnceLock<Option<Communicators>> = OnceLock::new();
 /// After `MPI_Init`: freed communicators can be told from others.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
+/// In `MPI_Finalize`.
+static FINALISING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// This thread makes the other spellings of a key agree with it.
@@ -132,6 +136,15 @@ pub fn initialised() {
     }
 }
 
+/// `MPI_Finalize` begins. It closes files that are still open with a barrier among those who have opened them
+/// (common_ompio_file_open.c); where one of these is dead, others may have left it already, and MPI with it.
+pub fn finalising() {
+    FINALISING.store(true, Ordering::Relaxed);
+    let Some(all) = present() else { return };
+    let damaged: Vec<_> = all.known().iter().filter(|(_, known)| known.damaged).map(|(comm, _)| *comm).collect();
+    damaged.into_iter().for_each(|comm| all.refuse_collectives(comm));
+}
+
 /// `MPI_Finalize` takes the library apart: nothing is interrupted any more.
 pub fn closed() {
     INITIALISED.store(false, Ordering::Relaxed);
@@ -164,6 +177,9 @@ unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool)
             uniform::member_died(handle, rank, remote, all.next);
             if let Some(known) = all.known().get_mut(&comm) {
                 known.damaged = true;
+            }
+            if FINALISING.load(Ordering::Relaxed) {
+                all.refuse_collectives(comm);
             }
             all.interrupt(|scope, one| scope == Scope::Global || (scope == Scope::Group && one == comm));
         }
@@ -253,6 +269,17 @@ impl Communicators {
         }
     }
 
+    /// From now on blocking collectives of a communicator with a dead member fail at once.
+    fn refuse_collectives(&self, comm: Communicator) {
+        let known = self.known().get(&comm).copied();
+        let lives = |known: Known| known.complete && known.index.is_none_or(|index| self.mpi.lives(comm, index));
+        if let (Some(mpi), true) = (Internals::fitting(), known.is_some_and(lives)) {
+            // SAFETY: the communicator lives and has its collectives.
+            let table = unsafe { mpi.table(comm.handle()) };
+            table[..NONBLOCKING].iter_mut().for_each(|slot| slot.function = refused as Object);
+        }
+    }
+
     fn refuse(&self, comm: Communicator, which: usize, key: &CStr, value: &CStr) {
         let refusal = PROPERTIES[which].refusal;
         let reason = refusal.to_string_lossy();
@@ -279,6 +306,11 @@ impl Communicators {
             }
         }
     }
+}
+
+/// Any blocking collective: what it is given is the caller's to take back.
+unsafe extern "C" fn refused() -> c_int {
+    ERR_PROC_FAILED
 }
 
 /// Whether a communicator can have this value of a property.

@@ -222,6 +222,7 @@ pub extern "C" fn rw_rank_finalize_begins() {
     guarded(|| {
         if let Some(rank) = RANK.get() {
             rank.enter(Phase::Finalising);
+            communicators::finalising();
         }
         SUCCESS
     });

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use system_tests::diary::PROC_FAILED;
+use system_tests::job::compile;
 use system_tests::{Job, Lab, Outcome, SLACK, in_lab, process};
 
 const VICTIM: u32 = 5;
+/// Open MPI takes itself apart in another order of events each time.
+const REPETITIONS: usize = 20;
 
 /// The job either ended with a status and a sentence that say so, or all ranks whose `MPI_Init` returned went on. (It
 /// fails in some ranks and succeeds in others, as a death in it will have it.)
@@ -318,5 +321,23 @@ fn prterun_killed_inside_finalize() {
         process::signal(job.launcher(), libc::SIGKILL);
         job.wait_until_gone("ranks", &ranks, job.job.timeout() * 2 + SLACK);
         job.finish().left_nothing();
+    });
+}
+
+/// `MPI_Finalize` closes files that are still open, with all who have opened them.
+#[test]
+fn a_file_is_left_open() {
+    in_lab(|lab| {
+        let program = compile("open_file", "mpicc");
+        for _ in 0..REPETITIONS {
+            let outcome = Job::new().ranks(7).diarist(&program).arguments(&["/tmp/open_file"]).run(lab);
+            let _ = std::fs::remove_file("/tmp/open_file");
+            for rank in outcome.survivors(&[0, 2]) {
+                let code = outcome.diaries.first(rank, "finalized").map(|entry| entry.text());
+                let known = code.as_deref() == Some("0") || code.as_deref() == Some(PROC_FAILED);
+                outcome.require(known, &format!("MPI_Finalize of rank {rank} returns, not {code:?}"));
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
     });
 }
