@@ -4,11 +4,11 @@
 use std::ffi::c_int;
 use std::mem::transmute;
 
-use crate::internals::{IALLREDUCE, INEIGHBOR, NEIGHBOR, NEIGHBOR_INIT, NONBLOCKING, PERSISTENT, SLOTS};
+use crate::internals::{INEIGHBOR, NEIGHBOR, NEIGHBOR_INIT, NONBLOCKING, PERSISTENT, SLOTS};
 use crate::mended;
 use crate::objects::Object;
 use crate::requests::Request;
-use crate::uniform::{ended, finish, prepare, start};
+use crate::uniform::{finish, prepare, start};
 use crate::uniformity::Uniformity;
 
 /// The functions of one signature: blocking, without blocking, and persistent, each for the slot of a table.
@@ -74,26 +74,6 @@ signatures! {
     );
 }
 
-/// Open MPI numbers communicators with two of them, from one buffer to another, and keeps its turn to do so if the second
-/// does not fail at once; a third, within one buffer, ends every constructor, which is successful even if its request
-/// fails (comm_cid.c:697, 749 and 1068). So where all operations end, the first two fail at once, and the third later.
-unsafe extern "C" fn iallreduce(
-    sent: Object,
-    got: Object,
-    count: c_int,
-    kind: Object,
-    operation: Object,
-    comm: Object,
-    request: *mut *mut Request,
-    module: Object,
-) -> c_int {
-    match ended(comm).filter(|_| sent != got) {
-        Some(class) => class,
-        // SAFETY: the arguments that were meant for it.
-        None => unsafe { ifold::<IALLREDUCE, true>(sent, got, count, kind, operation, comm, request, module) },
-    }
-}
-
 /// A slot of the table, its uniform function, and whether constructors of communicators are made of it.
 type Entry = (usize, Object, bool);
 
@@ -134,8 +114,7 @@ fn entries() -> impl Iterator<Item = Entry> {
         (NEIGHBOR + 3, alltoallv, false),
         (NEIGHBOR + 4, alltoallv, false),
     ];
-    let iallreduce = (IALLREDUCE, iallreduce as Object, true);
-    blocking.into_iter().chain(neighbours).chain(background::<true>()).chain([iallreduce])
+    blocking.into_iter().chain(neighbours).chain(background::<true>())
 }
 
 /// The functions that do not block.
@@ -143,7 +122,7 @@ fn background<const UNIFORM: bool>() -> impl Iterator<Item = Entry> {
     let nonblocking = entries![
         UNIFORM(NONBLOCKING, iexchange, false),
         (NONBLOCKING + 1, iallgatherv, false),
-        (IALLREDUCE, ifold, true),
+        (NONBLOCKING + 2, ifold, true),
         (NONBLOCKING + 3, iexchange, false),
         (NONBLOCKING + 4, ialltoallv, false),
         (NONBLOCKING + 5, ialltoallv, false),

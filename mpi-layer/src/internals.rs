@@ -12,12 +12,12 @@ use crate::objects::{Class, Classes, Object};
 use crate::openmpi::Library;
 use crate::requests::Requests;
 use crate::shadows::Shadows;
+use crate::turn::Turn;
 
 /// Functions in a communicator's table, and among them the first ones of each kind.
 pub const SLOTS: usize = 69;
 pub const BARRIER: usize = 6;
 pub const NONBLOCKING: usize = 17;
-pub const IALLREDUCE: usize = NONBLOCKING + 2;
 pub const PERSISTENT: usize = 34;
 pub const NEIGHBOR: usize = 51;
 pub const INEIGHBOR: usize = 56;
@@ -43,6 +43,7 @@ pub struct Internals {
     pub classes: Classes,
     pub requests: Requests,
     pub shadows: Shadows,
+    pub turn: Turn,
     module_class: *mut Class,
     world: Object,
     group_size: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
@@ -80,6 +81,7 @@ impl Internals {
                 classes: Classes::find(&library)?,
                 requests: Requests::find(&library)?,
                 shadows: Shadows::find(&library)?,
+                turn: Turn::find(&library)?,
                 module_class: library.symbol(c"mca_coll_base_module_t_class")?.cast(),
                 world: library.predefined(c"ompi_mpi_comm_world")?,
                 group_size: library.function(c"PMPI_Group_size")?,

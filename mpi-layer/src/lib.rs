@@ -24,6 +24,7 @@ mod requests;
 mod scope;
 mod shadows;
 mod statement;
+mod turn;
 mod uniform;
 mod uniformity;
 

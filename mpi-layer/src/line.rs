@@ -35,19 +35,8 @@ struct State {
     agreeing: Option<Agreement>,
     /// The class with which all further operations end.
     ended: Option<c_int>,
-    numbers: Numbers,
     /// The communicator is freed.
     closed: bool,
-}
-
-/// Open MPI's turn to number a communicator that was to be made from this one.
-#[derive(Default)]
-enum Numbers {
-    #[default]
-    Free,
-    Kept,
-    /// See [`Shadows::release_numbers`](crate::shadows::Shadows::release_numbers).
-    Released(*mut Request),
 }
 
 /// An operation.
@@ -57,8 +46,6 @@ pub struct Operation {
     /// Its own request, as long as that has not ended.
     pub own: Option<*mut Request>,
     pub own_is_persistent: bool,
-    /// It may be a part of numbering a communicator.
-    pub numbers: bool,
     pub told: Told,
 }
 
@@ -87,8 +74,6 @@ pub enum Begin {
 unsafe impl Send for Operation {}
 // SAFETY: as above.
 unsafe impl Send for Agreement {}
-// SAFETY: as above.
-unsafe impl Send for Numbers {}
 
 /// Locks, whatever happened to a thread that held it.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -128,15 +113,9 @@ impl Line {
         self.saw_death.store(true, Ordering::Release);
     }
 
-    /// The class with which all further operations end, if they do.
-    pub fn ended(&self) -> Option<c_int> {
-        lock(&self.state).ended
-    }
-
-    /// Whether all operations are agreed on, and Open MPI no longer needs the communicator for the numbers of others.
+    /// Whether all operations are agreed on.
     pub fn is_idle(&self) -> bool {
-        let state = lock(&self.state);
-        state.queue.is_empty() && matches!(state.numbers, Numbers::Free)
+        lock(&self.state).queue.is_empty()
     }
 
     /// The communicator is being freed. Others may have agreed to the next operation as failed; so does this member if it
@@ -196,7 +175,6 @@ impl Line {
             return;
         }
         while self.step(mpi, &mut state) {}
-        self.release_numbers(mpi, &mut state);
     }
 
     /// One step; false if there is none.
@@ -235,24 +213,6 @@ impl Line {
         }
         true
     }
-
-    fn release_numbers(&self, mpi: &Internals, state: &mut State) {
-        match state.numbers {
-            Numbers::Free => {}
-            // SAFETY: the communicator lives; its operations have ended, so the try fails at once.
-            Numbers::Kept => match unsafe { mpi.shadows.release_numbers(self.comm as Object) } {
-                Some(request) => state.numbers = Numbers::Released(request),
-                None => state.numbers = Numbers::Free,
-            },
-            // SAFETY: the request is given back only here.
-            Numbers::Released(request) => unsafe {
-                if Request::is_complete(request) {
-                    Request::give_back(request);
-                    state.numbers = Numbers::Free;
-                }
-            },
-        }
-    }
 }
 
 impl State {
@@ -274,14 +234,16 @@ impl State {
     /// The first operation ends with this code for all. Returns true.
     fn conclude(&mut self, mpi: &Internals, code: c_int) -> bool {
         let Some(first) = self.queue.pop_front() else { return true };
-        if first.numbers && self.ended.is_some() && matches!(self.numbers, Numbers::Free) {
-            self.numbers = Numbers::Kept;
-        }
         match first.told {
             Told::Nobody => {}
             Told::Caller(place) => place.store(code, Ordering::Release),
-            // SAFETY: an active request of this library.
-            Told::Request(request) => unsafe { mpi.requests.complete(request, code) },
+            Told::Request(request) => {
+                // SAFETY: an active request of this library.
+                unsafe { mpi.requests.complete(request, code) };
+                if code != 0 {
+                    mpi.turn.give_back(&mpi.shadows);
+                }
+            }
         }
         true
     }
@@ -290,7 +252,7 @@ impl State {
 impl Operation {
     /// One that is not begun, because it cannot succeed.
     pub fn cut(told: Told) -> Self {
-        Self { code: ERR_PROC_FAILED, own: None, own_is_persistent: false, numbers: false, told }
+        Self { code: ERR_PROC_FAILED, own: None, own_is_persistent: false, told }
     }
 
     /// Whether it has ended by itself.

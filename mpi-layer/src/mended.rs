@@ -1,8 +1,11 @@
-//! The error class of collectives that do not block, in every communicator.
+//! Failures of collectives that do not block, in every communicator.
 //!
 //! Open MPI drops the class of an error that it meets as it begins a round of messages: the request ends with the internal
 //! code `OMPI_ERROR` (nbc.c, the end of `NBC_Start_round`), which becomes `MPI_ERR_OTHER`. So the functions that do not
 //! block are called by ones that leave a word with the request, and as it completes, a code without class is put right.
+//! Constructors of communicators are made of such operations, and what they leave undone is done ([`Turn`]).
+//!
+//! [`Turn`]: crate::turn::Turn
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,6 +49,8 @@ pub fn start(
         let code = call(Internals::function_of(module, slot), handle);
         if code == 0 {
             watch(*handle);
+        } else if let Some(mpi) = Internals::fitting() {
+            mpi.turn.give_back(&mpi.shadows);
         }
         code
     }
@@ -96,13 +101,14 @@ unsafe extern "C" fn settle(request: *mut Request) -> c_int {
     let mend = || {
         // SAFETY: Open MPI passes the request, whose communicator lives at least as long.
         unsafe {
-            let (true, Some(mpi)) = (Request::code(request) == ERROR, Internals::fitting()) else { return };
-            let comm = (*request).comm;
-            if mpi.is_revoked(comm) {
+            let (code, comm) = (Request::code(request), (*request).comm);
+            let (true, Some(mpi)) = (code != 0, Internals::fitting()) else { return };
+            if code == ERROR && mpi.is_revoked(comm) {
                 (*request).set_code(ERR_REVOKED);
-            } else if mpi.has_dead_members(comm) {
+            } else if code == ERROR && mpi.has_dead_members(comm) {
                 (*request).set_code(ERR_PROC_FAILED);
             }
+            mpi.turn.give_back(&mpi.shadows);
         }
     };
     let _ = catch_unwind(AssertUnwindSafe(mend));

@@ -4,10 +4,9 @@
 //! an order, and those on a shadow come in another. Open MPI makes such shadows for agreements among two groups
 //! (coll_ftagree_earlyreturning.c:3248).
 
-use std::ffi::{c_int, c_void};
-use std::sync::atomic::Ordering;
+use std::ffi::c_int;
 
-use crate::objects::{Base, Classes, Object};
+use crate::objects::{Classes, Object};
 use crate::openmpi::Library;
 use crate::requests::Request;
 use crate::statement::Statement;
@@ -19,8 +18,6 @@ const EPOCH: usize = 0xe8;
 const SHADOW: u32 = 1 << 31;
 /// `COLL_FTAGREE_EARLY_RETURNING`, the algorithm that agrees without blocking.
 const EARLY_RETURNING: c_int = 1;
-/// `OMPI_COMM_CID_INTRA`.
-const NUMBER_IN_ONE_GROUP: c_int = 0x00000020;
 
 type Agree = unsafe extern "C" fn(
     *mut Statement,
@@ -33,8 +30,6 @@ type Agree = unsafe extern "C" fn(
     *mut *mut Request,
     Object,
 ) -> c_int;
-type NextNumber =
-    unsafe extern "C" fn(Object, Object, Object, *const c_void, *const c_void, bool, c_int, *mut *mut Request) -> c_int;
 type SetCommunicator = unsafe extern "C" fn(
     *mut Object,
     Object,
@@ -56,8 +51,6 @@ pub struct Shadows {
     free_communicator: unsafe extern "C" fn(*mut Object) -> c_int,
     make_agreements: unsafe extern "C" fn(Object, *mut c_int) -> Object,
     agree: Agree,
-    next_number: NextNumber,
-    null_communicator: Object,
     integer: Object,
     minimum: Object,
     nobody: Object,
@@ -78,8 +71,6 @@ impl Shadows {
                 free_communicator: library.function(c"ompi_comm_free")?,
                 make_agreements: library.function(c"mca_coll_ftagree_comm_query")?,
                 agree: library.function(c"mca_coll_ftagree_iera_intra")?,
-                next_number: library.function(c"ompi_comm_nextcid_nb")?,
-                null_communicator: library.predefined(c"ompi_mpi_comm_null")?,
                 integer: library.predefined(c"ompi_mpi_int")?,
                 minimum: library.predefined(c"ompi_mpi_op_min")?,
                 nobody: library.predefined(c"ompi_mpi_group_empty")?,
@@ -162,33 +153,13 @@ impl Shadows {
         }
     }
 
-    /// Lets other communicators have their numbers again after the number of one that was made from `comm` was not
-    /// agreed on: Open MPI 5.0 keeps its turn for ever then (comm_cid.c:645), unless the next try fails at once, as it
-    /// has to here. That try is for a communicator of which this process is no member. `MPI_Comm_idup` also gives back a
-    /// reference to `MPI_COMM_NULL` that it has not taken (comm.c, `ompi_comm_idup_with_info_activate`): here is one.
+    /// A communicator without members; returns a status of MPI.
     ///
     /// # Safety
-    /// A communicator that lives and has its collectives, in an Open MPI that fits.
-    pub unsafe fn release_numbers(&self, comm: Object) -> Option<*mut Request> {
-        let (mut nobody, mut request) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let nothing = std::ptr::null();
-        // SAFETY: a communicator that lives; the new one stays, since the request uses it.
-        unsafe {
-            (*self.null_communicator.cast::<Base>()).references.fetch_add(1, Ordering::AcqRel);
-            let made = self.make(&mut nobody, comm, self.nobody) == 0;
-            let started = made
-                && (self.next_number)(
-                    nobody,
-                    comm,
-                    std::ptr::null_mut(),
-                    nothing,
-                    nothing,
-                    false,
-                    NUMBER_IN_ONE_GROUP,
-                    &mut request,
-                ) == 0;
-            started.then_some(request)
-        }
+    /// A communicator that lives.
+    pub unsafe fn make_empty(&self, made: &mut Object, comm: Object) -> c_int {
+        // SAFETY: as required of the caller; nobody is a member of every communicator.
+        unsafe { self.make(made, comm, self.nobody) }
     }
 
     /// Starts to agree on the least of each number that living members have in `statement`, which receives them.

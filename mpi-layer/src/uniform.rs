@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use rdma_heartbeat::logging::say;
 
 use crate::handles::MemberDied;
-use crate::internals::{BARRIER, IALLREDUCE, Internals, NONBLOCKING};
+use crate::internals::{BARRIER, Internals, NONBLOCKING};
 use crate::line::{Begin, Line, Operation, Told, lock};
 use crate::objects::Object;
 use crate::requests::{Request, Start};
@@ -165,7 +165,6 @@ pub fn start(
         }
         let Some(told) = new_request(mpi, comm, false) else { return ERR_INTERN };
         let mut operation = Operation::cut(Told::Request(told));
-        operation.numbers = slot == IALLREDUCE;
         if matches!(begin, Begin::Now) {
             operation.code = 0;
             if slot != NONBLOCKING + BARRIER {
@@ -180,11 +179,6 @@ pub fn start(
         line.append(operation);
         0
     })
-}
-
-/// The class with which all further operations of a communicator end, if they do.
-pub fn ended(comm: Object) -> Option<c_int> {
-    line_of(comm).and_then(|line| line.ended())
 }
 
 /// A persistent operation: each of its starts is one in the order of the communicator.

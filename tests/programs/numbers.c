@@ -1,0 +1,112 @@
+/* numbers: survivors are blocked in one constructor of communicators after the other while a rank dies, and then make
+ * communicators from newer ones: Open MPI numbers them in the order of the communicators that they are made from.
+ *
+ *   numbers --events DIR OP...
+ *
+ *   OP       a constructor of the table below
+ *
+ * For operation k, counted from 0, the victim is the rank size - 1 - k, which sleeps: all survivors are blocked in the
+ * operation. Afterwards they make others where nobody is dead, and shrink one that all were in. Events are lines "rank
+ * nanoseconds event details", as in survivor.c: "blocked k" before operation k, "result k CLASS" after it, and "made k
+ * OP CLASS" after each of the others.
+ */
+#include <mpi.h>
+#include <mpi-ext.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "diary.h"
+
+enum { MOST_OPERATIONS = 5, TAG = 7 };
+
+static int world_size;
+static MPI_Request from_victim[MOST_OPERATIONS];
+
+static int class_of(int code) {
+    int class;
+    MPI_Error_class(code, &class);
+    return class;
+}
+
+static const char *const constructors[] = {"dup", "idup", "split", "create", "cart_create"};
+enum { CONSTRUCTORS = sizeof constructors / sizeof *constructors };
+
+static int construct(const char *name, MPI_Comm comm, MPI_Comm *made) {
+    int code = MPI_ERR_ARG, size, wraps = 1;
+    MPI_Comm_size(comm, &size);
+    if (!strcmp(name, "dup")) code = MPI_Comm_dup(comm, made);
+    else if (!strcmp(name, "idup")) {
+        MPI_Request request;
+        code = MPI_Comm_idup(comm, made, &request);
+        if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (!strcmp(name, "split")) code = MPI_Comm_split(comm, world_rank % 2, 0, made);
+    else if (!strcmp(name, "create")) {
+        MPI_Group all;
+        MPI_Comm_group(comm, &all);
+        code = MPI_Comm_create(comm, all, made);
+        MPI_Group_free(&all);
+    } else if (!strcmp(name, "cart_create")) code = MPI_Cart_create(comm, 1, &size, &wraps, 0, made);
+    return code;
+}
+
+/* Waits until this rank knows of the death of the victim of operation k: what it receives from it fails. */
+static void wait_for_death(int k) {
+    int done = false;
+    while (!done) {
+        if (MPI_Test(&from_victim[k], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+        usleep(200);
+    }
+    from_victim[k] = MPI_REQUEST_NULL;
+}
+
+/* Every constructor, on a communicator without dead members. */
+static void make_all(int k, MPI_Comm comm) {
+    for (int i = 0; i < CONSTRUCTORS; i++) {
+        MPI_Comm made;
+        int code = construct(constructors[i], comm, &made);
+        if (code == MPI_SUCCESS) code = MPI_Barrier(made);
+        if (code == MPI_SUCCESS) MPI_Comm_free(&made);
+        event("made %d %s %d", k, constructors[i], class_of(code));
+    }
+}
+
+int main(int count, char **arguments) {
+    const char *dir = "", *operations[MOST_OPERATIONS];
+    int operation_count = 0, provided;
+    for (int i = 1; i < count; i++) {
+        if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
+        else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
+    }
+    MPI_Init_thread(&count, &arguments, MPI_THREAD_SINGLE, &provided);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    open_diary(dir);
+
+    /* In this order: the older a communicator, the lower its number. */
+    MPI_Comm comms[MOST_OPERATIONS], all[MOST_OPERATIONS];
+    for (int k = 0; k < operation_count; k++)
+        MPI_Comm_split(MPI_COMM_WORLD, world_rank < world_size - k ? 1 : MPI_UNDEFINED, 0, &comms[k]);
+    for (int k = 0; k < operation_count; k++) MPI_Comm_dup(MPI_COMM_WORLD, &all[k]);
+    static int never[MOST_OPERATIONS];
+    for (int k = 0; k < operation_count; k++)
+        MPI_Irecv(&never[k], 1, MPI_INT, world_size - 1 - k, TAG, MPI_COMM_WORLD, &from_victim[k]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    event("ready");
+    for (int k = 0; k < operation_count; k++) {
+        if (world_rank == world_size - 1 - k)
+            for (;;) pause();
+        event("blocked %d", k);
+        MPI_Comm made, living;
+        int code = construct(operations[k], comms[k], &made);
+        event("result %d %d", k, class_of(code));
+        wait_for_death(k);
+        code = MPIX_Comm_shrink(all[k], &living);
+        event("made %d shrink %d", k, class_of(code));
+        make_all(k, living);
+    }
+    event("done");
+    event("finalized %d", MPI_Finalize());
+    return 0;
+}
