@@ -20,6 +20,10 @@ pub mod pmix {
         pub fn rw_pmix_notify_dead(nspace: *const c_char, rank: u32) -> c_int;
         /// Has the runtime connect processes of several namespaces with a fence among their daemons. In PMIx's own thread.
         pub fn rw_pmix_connect_by_fence();
+        /// Ends, in PMIx's own thread, what waits on this node for processes of several namespaces to come, if one of them
+        /// is dead: PMIx counts those who were dead before among those to come. May be called from any thread until the
+        /// components are closed; does not block.
+        pub fn rw_pmix_end_exchanges_with_the_dead();
         /// Rank of this process in its own namespace: the number of the runtime daemon.
         pub fn rw_pmix_my_rank() -> u32;
         /// Namespace of this process.

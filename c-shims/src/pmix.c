@@ -220,6 +220,47 @@ void rw_pmix_connect_by_fence(void)
     }
 }
 
+/* Whether PMIx's object is what the headers say. */
+static bool is_exchange(const pmix_server_trkr_t *exchange)
+{
+    const pmix_class_t *class = exchange->super.super.obj_class;
+    return sizeof *exchange == class->cls_sizeof && 0 == strcmp("pmix_server_trkr_t", class->cls_name);
+}
+
+/* In PMIx's own thread. What the runtime has been told of is in its hands, and what has a time limit ends by itself. */
+static void look_at_exchanges(int fd, short what, void *data)
+{
+    (void) fd, (void) what;
+    pmix_shift_caddy_t *caddy = data;
+    pmix_server_trkr_t *exchange;
+    PMIX_RELEASE(caddy);
+    PMIX_LIST_FOREACH (exchange, &pmix_server_globals.collectives, pmix_server_trkr_t) {
+        if (!is_exchange(exchange)) {
+            return;
+        }
+        if (PMIX_CONNECTNB_CMD != exchange->type || exchange->host_called || exchange->event_active
+            || NULL == exchange->op_cbfunc) {
+            continue;
+        }
+        bool complete = exchange->def_complete && exchange->nlocal <= pmix_list_get_size(&exchange->local_cbs);
+        if (!complete && rw_plugin_has_dead(exchange->pcs, exchange->npcs)) {
+            /* Nobody who comes or dies before PMIx has taken it off its list completes it once more. */
+            exchange->host_called = true;
+            exchange->def_complete = true;
+            exchange->nlocal = UINT32_MAX;
+            exchange->op_cbfunc(PMIX_ERR_PROC_TERM_WO_SYNC, exchange);
+        }
+    }
+}
+
+void rw_pmix_end_exchanges_with_the_dead(void)
+{
+    pmix_shift_caddy_t *caddy = PMIX_NEW(pmix_shift_caddy_t);
+    if (NULL != caddy) {
+        PMIX_THREADSHIFT(caddy, look_at_exchanges);
+    }
+}
+
 uint32_t rw_pmix_my_rank(void)
 {
     return pmix_globals.myid.rank;

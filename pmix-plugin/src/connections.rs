@@ -46,17 +46,20 @@ pub fn end(id: usize) -> bool {
     index.map(|index| waiting.swap_remove(index)).is_some()
 }
 
+/// Whether one of these processes is known to be dead.
+pub fn has_dead(job: &Job, processes: &[Process]) -> bool {
+    let entries = (0..job.segment.len()).filter_map(|index| job.segment.entry(index));
+    let mut names =
+        entries.filter_map(|entry| if let Entry::Rank(rank) = entry { job.jobs.name_of(rank) } else { None });
+    names.any(|(nspace, rank)| processes.iter().any(|process| process.is(&nspace, rank)))
+}
+
 /// Tells those who wait for one of the dead.
 pub fn look(job: &Job) {
-    let dead = |waiting: &Waiting| {
-        let entries = (0..job.segment.len()).filter_map(|index| job.segment.entry(index));
-        let mut names =
-            entries.filter_map(|entry| if let Entry::Rank(rank) = entry { job.jobs.name_of(rank) } else { None });
-        names.any(|(nspace, rank)| waiting.awaited.iter().any(|process| process.is(&nspace, rank)))
-    };
     // Not under the lock, which the runtime may want meanwhile.
     let told: Vec<Waiting> = {
         let mut waiting = waiting();
+        let dead = |one: &Waiting| has_dead(job, &one.awaited);
         let (told, others) = std::mem::take(&mut *waiting).into_iter().partition(dead);
         *waiting = others;
         told

@@ -277,6 +277,11 @@ pub fn look_at_connections() {
     }
 }
 
+/// Whether one of these processes is known to be dead.
+pub fn has_dead(processes: &[connections::Process]) -> bool {
+    JOB.get().is_some_and(|job| connections::has_dead(job, processes))
+}
+
 /// A local client ended without finalizing, or is about to.
 pub fn client_lost(nspace: &CStr, rank: u32) {
     if let Some((job, rank)) = numbered(nspace, rank) {

@@ -191,6 +191,17 @@ pub extern "C" fn rw_plugin_look_at_connections() {
     guarded((), job::look_at_connections);
 }
 
+/// Whether one of these processes is known to be dead.
+///
+/// # Safety
+/// `processes` points to `count` of PMIx's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_has_dead(processes: *const connections::Process, count: usize) -> bool {
+    // SAFETY: as required of the caller.
+    let processes = unsafe { std::slice::from_raw_parts(processes, count) };
+    guarded(false, || job::has_dead(processes))
+}
+
 /// PRRTE is about to act on the error or the end of a process; returns whether it still should. In PRRTE's own thread.
 ///
 /// # Safety

@@ -175,6 +175,7 @@ impl Supervisor {
             if ended && !talks {
                 return;
             }
+            self.end_exchanges_with_the_dead(job);
             let now = job.segment.beats();
             // This process itself was kept from looking: the whole job may have been suspended.
             let late = std::mem::replace(&mut looked, Instant::now()).elapsed() > stall / 2;
@@ -184,6 +185,19 @@ impl Supervisor {
                 kill(&instance.pidfd);
                 return;
             }
+        }
+    }
+
+    /// Somebody may have begun to wait in PMIx, on this node, for one who was dead before: nothing tells of it.
+    fn end_exchanges_with_the_dead(&self, job: &Job) {
+        if !(0..job.segment.len()).any(|index| matches!(job.segment.entry(index), Some(Entry::Rank(_)))) {
+            return;
+        }
+        // [`Supervisor::finish`] takes it before PMIx is taken down.
+        let _here = lock(&self.control);
+        if !self.is_finished() {
+            // SAFETY: PMIx is initialised while the job runs.
+            unsafe { c_shims::pmix::rw_pmix_end_exchanges_with_the_dead() };
         }
     }
 

@@ -6,7 +6,8 @@
  *            intercommunicator, and the victim's own side in a receive from it. self: rank 0 alone spawns, and all the
  *            other ranks of the first job wait for it, on a communicator with the scope global.
  *            inter: as recv, and then the survivors shrink the intercommunicator. free: as recv, and they only free it.
- *            absent: the victim, one of those who spawn, does not call MPI_Comm_spawn.
+ *            absent: the victim, one of those who spawn, does not call MPI_Comm_spawn. copy: so it is there, and the others
+ *            spawn a single process on a copy of MPI_COMM_WORLD, whose members the runtime is told one by one.
  *            early: the victim, a spawned one, dies before it calls MPI_Init. group: everybody waits for somebody who lives
  *            on the other side, on the intercommunicator, which has the scope group. outlive: the two sides part, the first
  *            job ends, and the spawned one goes on without the victim. respawn: nobody is spawned before the victim is
@@ -121,6 +122,7 @@ int main(int count, char **arguments) {
     MPI_Comm_size(world, &size);
     MPI_Comm_get_parent(&inter);
     bool spawned = inter != MPI_COMM_NULL, alone = !strcmp(scenario, "self"), later = !strcmp(scenario, "respawn");
+    bool copy = !strcmp(scenario, "copy");
     /* The place of the one is behind the four. */
     if (spawned) world_rank += later ? 4 : size;
     open_diary(dir);
@@ -129,13 +131,17 @@ int main(int count, char **arguments) {
         event("finalized %d", class_of(MPI_Finalize()));
         return 0;
     }
-    if (!strcmp(scenario, "absent") && !spawned) {
+    MPI_Comm parents = alone ? MPI_COMM_SELF : world;
+    if (copy && !spawned) {
+        MPI_Comm_dup(world, &parents);
+        size = 1;
+    }
+    if ((copy || !strcmp(scenario, "absent")) && !spawned) {
         event("ready");
         if (world_rank == victim)
             for (;;) pause();
     }
     if (!later && !spawned && (!alone || world_rank == 0)) {
-        MPI_Comm parents = alone ? MPI_COMM_SELF : world;
         int code = MPI_Comm_spawn(program, own, size, MPI_INFO_NULL, 0, parents, &inter, MPI_ERRCODES_IGNORE);
         event("spawned %d", class_of(code));
     }

@@ -240,6 +240,28 @@ fn a_death_while_others_spawn_ends_the_job() {
     });
 }
 
+/// The one that is spawned waits on the node of the dead, and of one who has left `MPI_Comm_spawn` with an error: PMIx
+/// would have it wait for everybody of that node.
+#[test]
+fn nobody_waits_for_a_neighbour_who_will_not_come() {
+    in_lab(|lab| {
+        for (hosts, room) in [(&["h1", "h2"][..], 2), (&["h1"][..], 4)] {
+            let victim = 2;
+            let job = job("copy", &victim.to_string()).on(hosts, room).ranks(3).options(&["--bind-to", "none"]);
+            let mut job = job.start(lab);
+            job.wait_for("ready", &[0, 1, 2]);
+            job.wait("the spawned rank runs", LIMIT, |_| {
+                process::on_hosts().iter().filter(|one| one.name == "spawner").count() == 4
+            });
+            let _ = job.signal_rank(victim, libc::SIGKILL);
+            let outcome = job.finish();
+            outcome.require(outcome.status == 1, "mpirun's exit status is 1");
+            outcome.require(outcome.sentences().len() == 1, &format!("one sentence, not {:?}", outcome.sentences()));
+            outcome.without_the_output().left_nothing();
+        }
+    });
+}
+
 /// A node with spawned ranks dies.
 #[test]
 fn a_node_with_children_dies() {
