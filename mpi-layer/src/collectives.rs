@@ -28,7 +28,11 @@ macro_rules! signatures {
                 // SAFETY: as above.
                 unsafe { transmute::<Object, Stock>(stock)($($word,)* comm, request, module) }
             };
-            if UNIFORM { start(comm, SLOT, request, call) } else { mended::start(module, SLOT, request, call) }
+            if UNIFORM {
+                start(comm, SLOT, request, call)
+            } else {
+                mended::started(call(mended::stock(module, SLOT), request), request)
+            }
         }
 
         unsafe extern "C" fn $persistent<const SLOT: usize, const UNIFORM: bool>(
@@ -39,7 +43,11 @@ macro_rules! signatures {
                 // SAFETY: as above.
                 unsafe { transmute::<Object, Stock>(stock)($($word,)* comm, info, request, module) }
             };
-            if UNIFORM { prepare(comm, SLOT, request, call) } else { mended::prepare(module, SLOT, request, call) }
+            if UNIFORM {
+                prepare(comm, SLOT, request, call)
+            } else {
+                mended::prepared(call(mended::stock(module, SLOT), request), request)
+            }
         }
     )*};
 }

@@ -116,7 +116,9 @@ pub fn completed(handle: *mut c_void) {
     if let Some(known) = all.known().get_mut(&Communicator::from_handle(handle)) {
         known.complete = true;
     }
-    all.equip(Communicator::from_handle(handle));
+    if INITIALISED.load(Ordering::Relaxed) {
+        all.mend(Communicator::from_handle(handle));
+    }
 }
 
 /// A communicator is being freed.
@@ -131,9 +133,7 @@ pub fn initialised() {
     INITIALISED.store(true, Ordering::Relaxed);
     let Some(all) = present() else { return };
     let made: Vec<_> = all.known().keys().copied().collect();
-    for comm in made {
-        all.equip(comm);
-    }
+    made.into_iter().for_each(|comm| all.mend(comm));
 }
 
 /// `MPI_Finalize` begins. It closes files that are still open with a barrier among those who have opened them
@@ -259,12 +259,19 @@ impl Communicators {
         }
     }
 
-    /// Gives the communicator the functions that it shall have, once it has its collectives.
+    /// A communicator is made.
+    fn mend(&self, comm: Communicator) {
+        if self.known().get(&comm).is_some_and(|known| known.complete) {
+            dynamic::made(comm.handle());
+            mended::make(comm.handle());
+            self.equip(comm);
+        }
+    }
+
+    /// Gives a communicator the functions that its uniformity asks for, once it is made.
     fn equip(&self, comm: Communicator) {
         let known = self.known().get(&comm).copied();
         if let Some(known) = known.filter(|known| known.complete && INITIALISED.load(Ordering::Relaxed)) {
-            dynamic::made(comm.handle());
-            mended::make(comm.handle());
             uniform::make(comm.handle(), known.uniformity());
         }
     }

@@ -37,42 +37,36 @@ pub fn make(comm: Object) {
     }
 }
 
-/// An operation that does not block: `call` calls the function of its module.
-pub fn start(
-    module: Object,
-    slot: usize,
-    handle: *mut *mut Request,
-    call: impl FnOnce(Object, *mut *mut Request) -> c_int,
-) -> c_int {
-    // SAFETY: Open MPI passes the module that stands in the table, and room for the request, which is its own.
-    unsafe {
-        let code = call(Internals::function_of(module, slot), handle);
-        if code == 0 {
-            watch(*handle);
-        } else if let Some(mpi) = Internals::fitting() {
-            mpi.turn.give_back(&mpi.shadows);
-        }
-        code
-    }
+/// Open MPI's own function, in whose place a mended one was called with its module.
+pub fn stock(module: Object, slot: usize) -> Object {
+    // SAFETY: Open MPI passes the module that stands in the table.
+    unsafe { Internals::function_of(module, slot) }
 }
 
-/// A persistent operation: each of its starts is watched.
-pub fn prepare(
-    module: Object,
-    slot: usize,
-    handle: *mut *mut Request,
-    call: impl FnOnce(Object, *mut *mut Request) -> c_int,
-) -> c_int {
-    // SAFETY: as above.
-    unsafe {
-        let code = call(Internals::function_of(module, slot), handle);
-        if let Some(stock) = (**handle).start.filter(|_| code == 0 && Request::is_collective(*handle)) {
-            if std::ptr::fn_addr_eq(*STOCK_START.get_or_init(|| stock), stock) {
-                (**handle).start = Some(restart);
-            }
-        }
-        code
+/// An operation that does not block has returned this code and, if that is 0, its request.
+pub fn started(code: c_int, handle: *mut *mut Request) -> c_int {
+    if code == 0 {
+        // SAFETY: the caller's room for the request has it now.
+        unsafe { watch(*handle) };
+    } else if let Some(mpi) = Internals::fitting() {
+        mpi.turn.give_back(&mpi.shadows);
     }
+    code
+}
+
+/// A persistent operation has been made, with this code: each of its starts is watched.
+pub fn prepared(code: c_int, handle: *mut *mut Request) -> c_int {
+    if code != 0 {
+        return code;
+    }
+    // SAFETY: as above.
+    let (request, is_collective) = unsafe { (&mut **handle, Request::is_collective(*handle)) };
+    if let Some(stock) = request.start.filter(|_| is_collective) {
+        if std::ptr::fn_addr_eq(*STOCK_START.get_or_init(|| stock), stock) {
+            request.start = Some(restart);
+        }
+    }
+    code
 }
 
 unsafe extern "C" fn restart(count: usize, requests: *mut *mut Request) -> c_int {
