@@ -1,14 +1,15 @@
-/* numbers: survivors are blocked in one constructor of communicators after the other while a rank dies, and then make
- * communicators from newer ones: Open MPI numbers them in the order of the communicators that they are made from.
+/* numbers: all members of a communicator but one are blocked in one constructor of communicators after the other when
+ * that one dies, or revokes the communicator. Then everybody makes communicators from newer ones: Open MPI numbers them in
+ * the order of the communicators that they are made from.
  *
- *   numbers --events DIR OP...
+ *   numbers --events DIR --how HOW OP...
  *
+ *   HOW      kill (the one sleeps and waits for it) or revoke
  *   OP       a constructor of the table below
  *
- * For operation k, counted from 0, the victim is the rank size - 1 - k, which sleeps: all survivors are blocked in the
- * operation. Afterwards they make others where nobody is dead, and shrink one that all were in. Events are lines "rank
- * nanoseconds event details", as in survivor.c: "blocked k" before operation k, "result k CLASS" after it, and "made k
- * OP CLASS" after each of the others.
+ * For operation k, counted from 0, the one is the rank size - 1 - k. Afterwards a communicator that all were in is
+ * shrunk, and every constructor is called on what comes out of it. Events are lines "rank nanoseconds event details", as
+ * in survivor.c: "blocked k" before operation k, "result k CLASS" after it, and "made k OP CLASS" after each of the others.
  */
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "death.h"
 #include "diary.h"
 
 enum { MOST_OPERATIONS = 5, TAG = 7 };
@@ -50,16 +52,6 @@ static int construct(const char *name, MPI_Comm comm, MPI_Comm *made) {
     return code;
 }
 
-/* Waits until this rank knows of the death of the victim of operation k: what it receives from it fails. */
-static void wait_for_death(int k) {
-    int done = false;
-    while (!done) {
-        if (MPI_Test(&from_victim[k], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
-        usleep(200);
-    }
-    from_victim[k] = MPI_REQUEST_NULL;
-}
-
 /* Every constructor, on a communicator without dead members. */
 static void make_all(int k, MPI_Comm comm) {
     for (int i = 0; i < CONSTRUCTORS; i++) {
@@ -72,10 +64,11 @@ static void make_all(int k, MPI_Comm comm) {
 }
 
 int main(int count, char **arguments) {
-    const char *dir = "", *operations[MOST_OPERATIONS];
+    const char *dir = "", *how = "kill", *operations[MOST_OPERATIONS];
     int operation_count = 0, provided;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
+        else if (!strcmp(arguments[i], "--how")) how = arguments[++i];
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
     }
     MPI_Init_thread(&count, &arguments, MPI_THREAD_SINGLE, &provided);
@@ -90,18 +83,25 @@ int main(int count, char **arguments) {
         MPI_Comm_split(MPI_COMM_WORLD, world_rank < world_size - k ? 1 : MPI_UNDEFINED, 0, &comms[k]);
     for (int k = 0; k < operation_count; k++) MPI_Comm_dup(MPI_COMM_WORLD, &all[k]);
     static int never[MOST_OPERATIONS];
-    for (int k = 0; k < operation_count; k++)
+    bool dies = !strcmp(how, "kill");
+    for (int k = 0; k < operation_count && dies; k++)
         MPI_Irecv(&never[k], 1, MPI_INT, world_size - 1 - k, TAG, MPI_COMM_WORLD, &from_victim[k]);
     MPI_Barrier(MPI_COMM_WORLD);
     event("ready");
     for (int k = 0; k < operation_count; k++) {
-        if (world_rank == world_size - 1 - k)
-            for (;;) pause();
-        event("blocked %d", k);
+        int one = world_size - 1 - k, code;
         MPI_Comm made, living;
-        int code = construct(operations[k], comms[k], &made);
-        event("result %d %d", k, class_of(code));
-        wait_for_death(k);
+        while (world_rank == one && dies) pause();
+        if (world_rank == one) {
+            for (int peer = 0; peer < one; peer++) MPI_Recv(NULL, 0, MPI_INT, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPIX_Comm_revoke(comms[k]);
+        } else if (world_rank < one) {
+            event("blocked %d", k);
+            if (!dies) MPI_Send(NULL, 0, MPI_INT, one, TAG, MPI_COMM_WORLD);
+            code = construct(operations[k], comms[k], &made);
+            event("result %d %d", k, class_of(code));
+        }
+        if (dies) wait_for_death(&from_victim[k]);
         code = MPIX_Comm_shrink(all[k], &living);
         event("made %d shrink %d", k, class_of(code));
         make_all(k, living);

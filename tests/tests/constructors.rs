@@ -1,18 +1,17 @@
-//! Constructors of communicators that a death interrupts: others go on, however often that happens.
+//! Constructors of communicators that a death or a revoke interrupts: others go on, however often that happens.
 
 use std::time::Duration;
 
-use system_tests::diary::{Diaries, PROC_FAILED};
+use system_tests::diary::{Diaries, PROC_FAILED, REVOKED};
 use system_tests::job::compile;
 use system_tests::{Job, in_lab};
 
 const SUCCESS: &str = "0";
 /// What Open MPI's own `MPI_Comm_idup` makes of every error of a failure.
 const INTERN: &str = "17";
-/// Constructors that begin with the number of the new communicator, and how each ends.
-const NUMBERING: [(&str, &str); 5] =
-    [("dup", PROC_FAILED), ("idup", INTERN), ("create", PROC_FAILED), ("cart_create", PROC_FAILED), ("idup", INTERN)];
-/// What the survivors do after each.
+/// Constructors that begin with the number of the new communicator.
+const NUMBERING: [&str; 5] = ["dup", "idup", "create", "cart_create", "idup"];
+/// What everybody does after each.
 const AFTERWARDS: [&str; 6] = ["shrink", "dup", "idup", "split", "create", "cart_create"];
 const LIMIT: Duration = Duration::from_secs(40);
 
@@ -23,38 +22,39 @@ fn about<'a>(diaries: &'a Diaries, rank: u32, event: &'a str, number: usize) -> 
     entries.map(|entry| entry.details[1..].join(" "))
 }
 
-/// Open MPI numbers communicators in the order of those that they are made from; it keeps the turn of one whose number
+/// All members but one are blocked in one constructor after the other when that one dies or revokes the communicator.
+/// Open MPI numbers communicators in the order of those that they are made from, and keeps the turn of one whose number
 /// was not agreed on.
-#[test]
-fn newer_ones_go_on() {
+fn newer_ones_go_on(how: &str, class: &str) {
     in_lab(|lab| {
-        let operations = NUMBERING.map(|(operation, _)| operation);
-        let mut job = Job::new().diarist(&compile("numbers", "mpicc")).arguments(&operations).start(lab);
+        let job = Job::new().diarist(&compile("numbers", "mpicc")).arguments(&["--how", how]);
+        let mut job = job.arguments(&NUMBERING).start(lab);
+        let ones = NUMBERING.iter().enumerate().map(|(number, _)| 7 - u32::try_from(number).expect("a few operations"));
         let mut dead = Vec::new();
-        for (number, operation) in operations.iter().enumerate() {
-            let victim = 7 - u32::try_from(number).expect("a few operations");
-            dead.push(victim);
+        for ((number, operation), one) in NUMBERING.iter().enumerate().zip(ones.clone()) {
+            if how == "kill" {
+                let all_blocked =
+                    |diaries: &Diaries| (0..one).all(|rank| about(diaries, rank, "blocked", number).next().is_some());
+                job.wait(&format!("blocked in {operation}"), LIMIT, all_blocked);
+                let _ = job.signal_rank(one, libc::SIGKILL);
+                dead.push(one);
+            }
             let living = job.others(&dead);
-            let all_wrote = |diaries: &Diaries, event: &str, times: usize| {
-                living.iter().all(|rank| about(diaries, *rank, event, number).count() == times)
+            let all_made = |diaries: &Diaries| {
+                living.iter().all(|rank| about(diaries, *rank, "made", number).count() == AFTERWARDS.len())
             };
-            job.wait(&format!("blocked in {operation}"), LIMIT, |diaries| all_wrote(diaries, "blocked", 1));
-            let _ = job.signal_rank(victim, libc::SIGKILL);
-            job.wait(&format!("others after {operation}"), LIMIT, |diaries| {
-                all_wrote(diaries, "made", AFTERWARDS.len())
-            });
+            job.wait(&format!("others after {operation}"), LIMIT, all_made);
         }
         let outcome = job.finish();
-        for (number, (operation, class)) in NUMBERING.iter().enumerate() {
-            for rank in 0..7 - u32::try_from(number).expect("a few operations") {
+        for ((number, operation), one) in NUMBERING.iter().enumerate().zip(ones) {
+            let expected = if *operation == "idup" { INTERN } else { class };
+            for rank in 0..one {
                 let of = |event| about(&outcome.diaries, rank, event, number).collect::<Vec<_>>();
                 let result = of("result");
-                outcome.require(
-                    result == [*class],
-                    &format!("{operation} at rank {rank} ends with {class}, not {result:?}"),
-                );
-                let (made, expected) = (of("made"), AFTERWARDS.map(|name| format!("{name} {SUCCESS}")));
-                outcome.require(made == expected, &format!("after {operation} rank {rank} makes others: {made:?}"));
+                let what = format!("{operation} at rank {rank} ends with {expected}, not {result:?}");
+                outcome.require(result == [expected], &what);
+                let (made, all) = (of("made"), AFTERWARDS.map(|name| format!("{name} {SUCCESS}")));
+                outcome.require(made == all, &format!("after {operation} rank {rank} makes others: {made:?}"));
             }
         }
         for rank in outcome.survivors(&dead) {
@@ -62,4 +62,14 @@ fn newer_ones_go_on() {
         }
         outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
     });
+}
+
+#[test]
+fn after_a_death() {
+    newer_ones_go_on("kill", PROC_FAILED);
+}
+
+#[test]
+fn after_a_revoke() {
+    newer_ones_go_on("revoke", REVOKED);
 }
