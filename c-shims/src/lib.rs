@@ -18,8 +18,9 @@ pub mod pmix {
         pub fn rw_pmix_environment(environment: *mut c_void, name: *const c_char, value: *const c_char);
         /// Tells the local clients that a rank is dead. May be called from any thread; does not block.
         pub fn rw_pmix_notify_dead(nspace: *const c_char, rank: u32) -> c_int;
-        /// Has the runtime connect processes of several namespaces with a fence among their daemons. In PMIx's own thread.
-        pub fn rw_pmix_connect_by_fence();
+        /// Has the runtime connect processes of several namespaces with a fence among their daemons, and tells the plugin who
+        /// waits for whom there, or for what another process publishes. In PMIx's own thread.
+        pub fn rw_pmix_watch_connections();
         /// Ends, in PMIx's own thread, what waits on this node for processes of several namespaces to come, if one of them
         /// is dead: PMIx counts those who were dead before among those to come. May be called from any thread until the
         /// components are closed; does not block.

@@ -213,10 +213,51 @@ static pmix_status_t connect_by_fence(const pmix_proc_t procs[], size_t nprocs, 
     return status;
 }
 
-void rw_pmix_connect_by_fence(void)
+/* A call for what another process publishes. */
+struct lookup {
+    pmix_lookup_cbfunc_t callback;
+    void *data;
+};
+
+static void found(pmix_status_t status, pmix_pdata_t values[], size_t count, void *argument)
+{
+    struct lookup *lookup = argument;
+    if (rw_plugin_connected(lookup)) {
+        lookup->callback(status, values, count, lookup->data);
+    }
+    free(lookup);
+}
+
+static pmix_server_lookup_fn_t stock_lookup;
+
+static pmix_status_t watched_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[], size_t ninfo,
+                                    pmix_lookup_cbfunc_t callback, void *data)
+{
+    struct lookup *lookup = malloc(sizeof *lookup);
+    if (NULL == lookup) {
+        return PMIX_ERR_NOMEM;
+    }
+    *lookup = (struct lookup) {.callback = callback, .data = data};
+    rw_plugin_looking_up(lookup, NULL == keys || NULL == keys[0] ? "" : keys[0],
+                         (void (*)(int, void *, size_t, void *)) callback, data);
+    pmix_status_t status = stock_lookup(proc, keys, info, ninfo, found, lookup);
+    if (PMIX_SUCCESS != status) {
+        rw_plugin_connected(lookup);
+        free(lookup);
+        return status;
+    }
+    rw_plugin_look_at_connections();
+    return status;
+}
+
+void rw_pmix_watch_connections(void)
 {
     if (NULL != pmix_host_server.connect && NULL != pmix_host_server.fence_nb) {
         pmix_host_server.connect = connect_by_fence;
+    }
+    if (NULL != pmix_host_server.lookup && watched_lookup != pmix_host_server.lookup) {
+        stock_lookup = pmix_host_server.lookup;
+        pmix_host_server.lookup = watched_lookup;
     }
 }
 

@@ -1,5 +1,5 @@
-//! Processes of several jobs wait in the runtime until all of them have come (`PMIx_Connect`, on which `MPI_Comm_spawn`
-//! ends): whoever waits for the dead is told so, and does not wait for ever.
+//! Processes of several jobs wait in the runtime for the word of one (`PMIx_Lookup`), and until all of them have come
+//! (`PMIx_Connect`): on both `MPI_Comm_spawn` is built. Whoever waits for the dead is told so, and does not wait for ever.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
@@ -22,7 +22,18 @@ pub struct Process {
 }
 
 /// `pmix_op_cbfunc_t`
-pub type Tell = unsafe extern "C" fn(c_int, *mut c_void);
+pub type TellConnected = unsafe extern "C" fn(c_int, *mut c_void);
+/// `pmix_lookup_cbfunc_t`
+pub type TellFound = unsafe extern "C" fn(c_int, *mut c_void, usize, *mut c_void);
+
+/// PMIx's function for the answer to those who wait.
+#[derive(Clone, Copy)]
+pub enum Tell {
+    /// Of `PMIx_Connect`.
+    Connected(TellConnected),
+    /// Of `PMIx_Lookup`.
+    Found(TellFound),
+}
 
 /// Processes of this node that wait for others.
 struct Waiting {
@@ -34,9 +45,9 @@ struct Waiting {
 
 static WAITING: Mutex<Vec<Waiting>> = Mutex::new(Vec::new());
 
-/// All processes of this node that take part have come, and the others are waited for.
-pub fn begin(id: usize, awaited: &[Process], tell: Tell, data: *mut c_void) {
-    waiting().push(Waiting { id, awaited: awaited.to_vec(), tell, data: data as usize });
+/// Processes of this node have begun to wait for others.
+pub fn begin(id: usize, awaited: Vec<Process>, tell: Tell, data: *mut c_void) {
+    waiting().push(Waiting { id, awaited, tell, data: data as usize });
 }
 
 /// The runtime has come to an end of it; false if the processes have been told before.
@@ -65,12 +76,26 @@ pub fn look(job: &Job) {
         told
     };
     for one in told {
-        // SAFETY: PMIx's own function with its own argument, once; it takes the call from any thread.
-        unsafe { (one.tell)(TERM_WITHOUT_SYNC, one.data as *mut c_void) };
+        let data = one.data as *mut c_void;
+        // SAFETY: PMIx's own functions with their own argument, once; they take the call from any thread.
+        unsafe {
+            match one.tell {
+                Tell::Connected(tell) => tell(TERM_WITHOUT_SYNC, data),
+                Tell::Found(tell) => tell(TERM_WITHOUT_SYNC, std::ptr::null_mut(), 0, data),
+            }
+        }
     }
 }
 
 impl Process {
+    /// A rank of a namespace, of which PMIx's limit is kept.
+    pub fn new(nspace: &CStr, rank: u32) -> Self {
+        let mut own = Self { nspace: [0; 256], rank };
+        let bytes = nspace.to_bytes().iter().take(own.nspace.len() - 1);
+        own.nspace.iter_mut().zip(bytes).for_each(|(place, byte)| *place = c_char::from_ne_bytes([*byte]));
+        own
+    }
+
     fn is(&self, nspace: &CStr, rank: u32) -> bool {
         // SAFETY: bytes are looked at as bytes.
         let bytes: &[u8; 256] = unsafe { &*(&raw const self.nspace).cast() };

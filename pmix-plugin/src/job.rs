@@ -236,7 +236,7 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
     let _ = JOB.set(Arc::clone(&job));
     // PRRTE 3.0.8's own way destroys what lies behind its array of one (`pmix_server_dyn.c`, connect_release).
     // SAFETY: PMIx calls this function in its own thread.
-    unsafe { c_shims::pmix::rw_pmix_connect_by_fence() };
+    unsafe { c_shims::pmix::rw_pmix_watch_connections() };
     if me != 0 {
         // Without it nothing is lost but the news of ranks that end before MPI_Init.
         if let Ok(runtime) = OWN_RANKS.get_or_init_with(prte_hooks::find) {
@@ -275,6 +275,12 @@ pub fn look_at_connections() {
     if let Some(job) = JOB.get() {
         connections::look(job);
     }
+}
+
+/// Who is to publish something under this key, if that is known.
+pub fn publisher(key: &CStr) -> Vec<connections::Process> {
+    let publisher = || JOB.get()?.jobs.owner_of_port(key.to_str().ok()?);
+    publisher().map(|(nspace, rank)| connections::Process::new(&nspace, rank)).into_iter().collect()
 }
 
 /// Whether one of these processes is known to be dead.

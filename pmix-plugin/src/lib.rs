@@ -18,6 +18,7 @@ mod supervisor;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use connections::Tell;
 use rdma_heartbeat::logging::say;
 
 /// `PMIX_SUCCESS`.
@@ -171,21 +172,37 @@ pub unsafe extern "C" fn rw_plugin_connecting(
     id: *const c_void,
     processes: *const connections::Process,
     count: usize,
-    tell: connections::Tell,
+    tell: connections::TellConnected,
     data: *mut c_void,
 ) {
     // SAFETY: as required of the caller.
     let processes = unsafe { std::slice::from_raw_parts(processes, count) };
-    guarded((), || connections::begin(id as usize, processes, tell, data));
+    guarded((), || connections::begin(id as usize, processes.to_vec(), Tell::Connected(tell), data));
 }
 
-/// The runtime has connected them, or failed to; returns whether they are still to be told.
+/// A process waits for what another one is to publish under this key.
+///
+/// # Safety
+/// `key` is a terminated string; `tell` may be called once with `data`, until [`rw_plugin_connected`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_looking_up(
+    id: *const c_void,
+    key: *const c_char,
+    tell: connections::TellFound,
+    data: *mut c_void,
+) {
+    // SAFETY: as required of the caller.
+    let key = unsafe { CStr::from_ptr(key) };
+    guarded((), || connections::begin(id as usize, job::publisher(key), Tell::Found(tell), data));
+}
+
+/// The runtime has an answer for those who wait; returns whether they are still to be told.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_plugin_connected(id: *const c_void) -> bool {
     guarded(true, || connections::end(id as usize))
 }
 
-/// The runtime has begun to connect processes, of which some may be dead.
+/// Somebody has begun to wait in the runtime for processes of which some may be dead.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_plugin_look_at_connections() {
     guarded((), job::look_at_connections);

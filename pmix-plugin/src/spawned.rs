@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use propagation::NodeId;
 use rdma_heartbeat::launch::{Spawned, ToDaemon, decode, encode};
+use rdma_heartbeat::ports;
 use rdma_heartbeat::segment::SpawnedJob;
 
 use crate::job::Job;
@@ -57,6 +58,14 @@ impl Jobs {
         let inner = self.inner();
         let job = inner.spawned.iter().find(|job| job.has(rank))?;
         Some((CString::new(job.nspace.as_str()).ok()?, rank - job.first))
+    }
+
+    /// Namespace of the process that has opened the port with which this key begins, and its rank there.
+    pub fn owner_of_port(&self, key: &str) -> Option<(CString, u32)> {
+        let inner = self.inner();
+        let spawned = inner.spawned.iter().map(|job| job.nspace.as_str());
+        let (nspace, rank) = ports::owner(key, self.first.to_str().ok().into_iter().chain(spawned))?;
+        Some((CString::new(nspace).ok()?, rank))
     }
 
     /// Numbers of the spawned ranks on a node.

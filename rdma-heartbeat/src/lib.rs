@@ -45,6 +45,7 @@ pub mod order;
 pub mod parameters;
 pub mod pin;
 pub mod poller;
+pub mod ports;
 pub mod regularity;
 pub mod rendezvous;
 pub mod runtime;

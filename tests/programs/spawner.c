@@ -6,8 +6,9 @@
  *            intercommunicator, and the victim's own side in a receive from it. self: rank 0 alone spawns, and all the
  *            other ranks of the first job wait for it, on a communicator with the scope global.
  *            inter: as recv, and then the survivors shrink the intercommunicator. free: as recv, and they only free it.
- *            absent: the victim, one of those who spawn, does not call MPI_Comm_spawn. copy: so it is there, and the others
- *            spawn a single process on a copy of MPI_COMM_WORLD, whose members the runtime is told one by one.
+ *            absent: the victim, one of those who spawn, does not call MPI_Comm_spawn. copy: so it is there, and once the file
+ *            "go" is in DIR the others spawn a single process on a copy of MPI_COMM_WORLD, whose members the runtime is told
+ *            one by one.
  *            early: the victim, a spawned one, dies before it calls MPI_Init. group: everybody waits for somebody who lives
  *            on the other side, on the intercommunicator, which has the scope group. outlive: the two sides part, the first
  *            job ends, and the spawned one goes on without the victim. respawn: nobody is spawned before the victim is
@@ -140,6 +141,9 @@ int main(int count, char **arguments) {
         event("ready");
         if (world_rank == victim)
             for (;;) pause();
+        char go[600];
+        snprintf(go, sizeof go, "%s/go", dir);
+        while (copy && access(go, F_OK)) usleep(1000);
     }
     if (!later && !spawned && (!alone || world_rank == 0)) {
         int code = MPI_Comm_spawn(program, own, size, MPI_INFO_NULL, 0, parents, &inter, MPI_ERRCODES_IGNORE);

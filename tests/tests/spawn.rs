@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use system_tests::clock::wait_until;
 use system_tests::diary::{PENDING, PROC_FAILED, REVOKED};
 use system_tests::job::{Running, compile};
 use system_tests::outcome::Outcome;
@@ -250,6 +251,7 @@ fn nobody_waits_for_a_neighbour_who_will_not_come() {
             let job = job("copy", &victim.to_string()).on(hosts, room).ranks(3).options(&["--bind-to", "none"]);
             let mut job = job.start(lab);
             job.wait_for("ready", &[0, 1, 2]);
+            job.go();
             job.wait("the spawned rank runs", LIMIT, |_| {
                 process::on_hosts().iter().filter(|one| one.name == "spawner").count() == 4
             });
@@ -259,6 +261,28 @@ fn nobody_waits_for_a_neighbour_who_will_not_come() {
             outcome.require(outcome.sentences().len() == 1, &format!("one sentence, not {:?}", outcome.sentences()));
             outcome.without_the_output().left_nothing();
         }
+    });
+}
+
+/// Those who are spawned wait for the word of the one who has launched them, and who is dead before it can give it.
+#[test]
+fn the_root_dies_while_it_launches() {
+    in_lab(|lab| {
+        let mut job = job("copy", "-1").on(&["h1", "h2"], 2).ranks(3).options(&["--bind-to", "none"]).start(lab);
+        job.wait_for("ready", &[0, 1, 2]);
+        // The launch is not complete before it goes on.
+        let (root, runtime) = (job.pid(0), job.runtime("h2"));
+        process::signal(runtime, libc::SIGSTOP);
+        job.go();
+        let begun = wait_until(LIMIT, || job.log("h1").contains("spawned job"));
+        process::signal(root, libc::SIGKILL);
+        job.wait_until_gone("the root", &[root], LIMIT);
+        process::signal(runtime, libc::SIGCONT);
+        let outcome = job.finish();
+        outcome.require(begun, "the launch has begun");
+        outcome.require(outcome.status == 1, "mpirun's exit status is 1");
+        outcome.require(outcome.sentences().len() == 1, &format!("one sentence, not {:?}", outcome.sentences()));
+        outcome.without_the_output().left_nothing();
     });
 }
 
