@@ -412,8 +412,7 @@ static void finalise(void) {
     event("finalized %d", code);
 }
 
-/* Else some would have a communicator, where one died as it was made, and wait for those who have not; and Open MPI would
- * make no other after one that failed. */
+/* Else some would have a communicator, where one died as it was made, and wait for those who have not. */
 static void make_uniform(void) {
     MPI_Info info;
     MPI_Info_create(&info);
