@@ -238,7 +238,7 @@ static pmix_status_t watched_lookup(const pmix_proc_t *proc, char **keys, const 
         return PMIX_ERR_NOMEM;
     }
     *lookup = (struct lookup) {.callback = callback, .data = data};
-    rw_plugin_looking_up(lookup, NULL == keys || NULL == keys[0] ? "" : keys[0],
+    rw_plugin_looking_up(lookup, proc, NULL == keys || NULL == keys[0] ? "" : keys[0],
                          (void (*)(int, void *, size_t, void *)) callback, data);
     pmix_status_t status = stock_lookup(proc, keys, info, ninfo, found, lookup);
     if (PMIX_SUCCESS != status) {

@@ -96,11 +96,19 @@ impl Process {
         own
     }
 
-    fn is(&self, nspace: &CStr, rank: u32) -> bool {
+    fn nspace(&self) -> &CStr {
         // SAFETY: bytes are looked at as bytes.
         let bytes: &[u8; 256] = unsafe { &*(&raw const self.nspace).cast() };
-        let same = CStr::from_bytes_until_nul(bytes).is_ok_and(|own| own == nspace);
-        same && (self.rank == rank || self.rank == EVERY_RANK)
+        CStr::from_bytes_until_nul(bytes).unwrap_or_default()
+    }
+
+    fn is(&self, nspace: &CStr, rank: u32) -> bool {
+        self.nspace() == nspace && (self.rank == rank || self.rank == EVERY_RANK)
+    }
+
+    /// Whether it is among these.
+    pub fn is_among(&self, processes: &[Self]) -> bool {
+        processes.iter().any(|process| process.is(self.nspace(), self.rank))
     }
 }
 

@@ -9,6 +9,7 @@
 mod connections;
 mod environment;
 mod job;
+mod meetings;
 mod network;
 mod parameters;
 mod releases;
@@ -177,23 +178,31 @@ pub unsafe extern "C" fn rw_plugin_connecting(
 ) {
     // SAFETY: as required of the caller.
     let processes = unsafe { std::slice::from_raw_parts(processes, count) };
-    guarded((), || connections::begin(id as usize, processes.to_vec(), Tell::Connected(tell), data));
+    guarded((), || {
+        meetings::gather(processes);
+        connections::begin(id as usize, processes.to_vec(), Tell::Connected(tell), data);
+    });
 }
 
 /// A process waits for what another one is to publish under this key.
 ///
 /// # Safety
-/// `key` is a terminated string; `tell` may be called once with `data`, until [`rw_plugin_connected`].
+/// `process` is one of PMIx's and `key` a terminated string; `tell` may be called once with `data`, until [`rw_plugin_connected`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rw_plugin_looking_up(
     id: *const c_void,
+    process: *const connections::Process,
     key: *const c_char,
     tell: connections::TellFound,
     data: *mut c_void,
 ) {
     // SAFETY: as required of the caller.
-    let key = unsafe { CStr::from_ptr(key) };
-    guarded((), || connections::begin(id as usize, job::publisher(key), Tell::Found(tell), data));
+    let (process, key) = unsafe { (&*process, CStr::from_ptr(key)) };
+    guarded((), || {
+        let mut awaited = key.to_str().map(|key| meetings::join(process, key)).unwrap_or_default();
+        awaited.extend(job::publisher(key));
+        connections::begin(id as usize, awaited, Tell::Found(tell), data);
+    });
 }
 
 /// The runtime has an answer for those who wait; returns whether they are still to be told.

@@ -10,6 +10,24 @@ pub fn owner<'a>(key: &str, nspaces: impl IntoIterator<Item = &'a str>) -> Optio
     nspaces.into_iter().find(|nspace| name_of(nspace) == Some(job)).map(|nspace| (nspace, rank))
 }
 
+/// What a process asks for under a key that begins with a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked<'a> {
+    /// Who is on the other side.
+    Members(&'a str),
+    /// Something that both sides settle once all have met. Both have the port.
+    More(&'a str),
+}
+
+/// What is asked for under a key; `None` if it begins with no port.
+#[must_use]
+pub fn asked(key: &str) -> Option<Asked<'_>> {
+    let (name, rest) = key.split_once(':')?;
+    let (number, what) = rest.split_once(':')?;
+    let port = &key[..name.len() + 1 + number.len()];
+    Some(if ["connect", "accept"].contains(&what) { Asked::Members(port) } else { Asked::More(port) })
+}
+
 /// What Open MPI calls the job of a namespace: the number behind the `@`, and above it Bob Jenkins' one-at-a-time hash of
 /// what stands before, folded (`opal_pmix_convert_nspace`).
 fn name_of(nspace: &str) -> Option<u32> {
@@ -37,6 +55,13 @@ mod tests {
         assert_eq!(owner("3746627586.0:17:accept", JOBS), Some((JOBS[1], 0)));
         assert_eq!(owner("3746627585.3:17:tag:send:0", JOBS), Some((JOBS[0], 3)));
         assert_eq!(owner("2587230210.0:17:accept", ["prterun-h1-197@2"]), Some(("prterun-h1-197@2", 0)));
+    }
+
+    #[test]
+    fn who_is_asked_for_comes_before_all_else() {
+        assert_eq!(asked("3746627586.0:17:accept"), Some(Asked::Members("3746627586.0:17")));
+        assert_eq!(asked("3746627586.0:17:tag:send:0"), Some(Asked::More("3746627586.0:17")));
+        assert_eq!((asked("name"), asked("3746627586.0:17")), (None, None));
     }
 
     #[test]
