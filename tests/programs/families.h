@@ -5,6 +5,8 @@
 typedef struct {
     MPI_Comm comm;
     int me, members, round;
+    /* How often each family of the list has had its turn. */
+    int turn;
 } Round;
 
 #define TRY(call) do { int try_code = (call); if (try_code != MPI_SUCCESS) return try_code; } while (0)
@@ -184,13 +186,58 @@ static int round_file(const Round *at) {
     return MPI_SUCCESS;
 }
 
+/* What everybody does with the intercommunicator of those who spawn and the one who is spawned. Whoever waits in it for
+ * one who lives is interrupted by any member's death, and interrupts the others. */
+static void watch_both_sides(MPI_Comm inter) {
+    MPI_Info info;
+    MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpix_error_scope", "group");
+    MPI_Comm_set_info(inter, info);
+    MPI_Info_free(&info);
+}
+
+/* Another process, which has a message sent back. An mpirun has room for some dozens, and it takes long: in one turn of
+ * eight, and not for ever. */
+static int round_spawn(const Round *at) {
+    static char *arguments[] = {"--child", NULL};
+    int sent = at->round, got = -1;
+    MPI_Comm child;
+    if (at->turn % 8 != 4 || at->turn >= 32) return MPI_SUCCESS;
+    event("enters spawn");
+    TRY(MPI_Comm_spawn(program, arguments, 1, MPI_INFO_NULL, 0, at->comm, &child, MPI_ERRCODES_IGNORE));
+    watch_both_sides(child);
+    if (at->me == 0) {
+        TRY(MPI_Send(&sent, 1, MPI_INT, 0, 24, child));
+        TRY(MPI_Recv(&got, 1, MPI_INT, 0, 24, child, MPI_STATUS_IGNORE));
+        expect("spawn", got, sent + 1);
+    }
+    event("leaves spawn");
+    return MPI_Comm_free(&child);
+}
+
+/* What the other process does. Whoever spawned it may be dead. */
+static int child(void) {
+    int value;
+    MPI_Comm parents;
+    MPI_Init(NULL, NULL);
+    MPI_Comm_get_parent(&parents);
+    watch_both_sides(parents);
+    if (MPI_Recv(&value, 1, MPI_INT, 0, 24, parents, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
+        value++;
+        MPI_Send(&value, 1, MPI_INT, 0, 24, parents);
+    }
+    MPI_Finalize();
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*round)(const Round *);
 } families[] = {
     {"p2p", round_p2p}, {"any", round_any}, {"rooted", round_rooted}, {"all", round_all}, {"vector", round_vector},
     {"nonblocking", round_nonblocking}, {"neighbour", round_neighbour}, {"compute", round_compute},
-    {"window", round_window}, {"file", round_file},
+    {"window", round_window}, {"file", round_file}, {"spawn", round_spawn},
 };
 
 /* The family whose turn it is in a list with commas. */
@@ -200,6 +247,7 @@ static int mixed_round(const char *list, MPI_Comm on, int round) {
     MPI_Comm_size(on, &at.members);
     int count = 1;
     for (const char *c = list; *c; c++) count += *c == ',';
+    at.turn = round / count;
     for (int skip = round % count; skip > 0; skip--) list = strchr(list, ',') + 1;
     size_t length = strcspn(list, ",");
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)

@@ -31,6 +31,7 @@
  *                        after, or late: the rank keeps the others waiting
  *   --mix F,F            after OP and between recoveries, rounds of these families
  *                        (see families.h) in turn, instead of four collectives
+ *   --child              alone: spawned by the family spawn (see families.h)
  *   --hold               go on with collectives until the file "end" is there
  *   --busy               no pause between two rounds of OP
  *   --threads            start MPI with MPI_THREAD_MULTIPLE
@@ -65,7 +66,7 @@ static const char *op = "allreduce", *die_how = "none";
 static int victims[MOST_VICTIMS], victim_count;
 static Fault second = {.rank = -1}, init_fault = {.rank = -1}, finalize_fault = {.rank = -1};
 static bool hold, busy, threads;
-static const char *mix;
+static const char *mix, *program;
 static int lines, status;
 
 static MPI_Comm comm;
@@ -422,6 +423,8 @@ static void make_uniform(void) {
 }
 
 int main(int count, char **arguments) {
+    program = arguments[0];
+    if (count > 1 && !strcmp(arguments[1], "--child")) return child();
     read_arguments(count, arguments);
     start();
     initialise(&count, &arguments);

@@ -236,6 +236,12 @@ impl Outcome {
         left
     }
 
+    /// Whether this is the number of a rank that was spawned.
+    #[must_use]
+    pub fn is_spawned(&self, rank: u32) -> bool {
+        rank >= self.job.ranks
+    }
+
     /// All ranks but the dead.
     #[must_use]
     pub fn survivors(&self, dead: &[u32]) -> Vec<u32> {

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,8 +13,9 @@ use system_tests::chaos::inject::{self, Struck};
 use system_tests::chaos::plan::{Plan, Weather};
 use system_tests::chaos::verdict::{self, Verdict};
 use system_tests::chaos::weather::Storm;
-use system_tests::clock::now;
+use system_tests::clock::{now, wait_until};
 use system_tests::diary::Diaries;
+use system_tests::job::Running;
 use system_tests::{Lab, TIMEOUT};
 
 /// Random jobs under random faults, judged by what every user is promised.
@@ -36,6 +37,9 @@ struct Arguments {
 
 /// Why a job says nothing: datagrams came later than its weather had it.
 const TOO_SLOW: &str = "not judged, this machine kept the bad network itself from running for a third of the timeout";
+
+/// How long a job may take to end after it was struck. prterun waits 10 s for a daemon that does not answer.
+const END: Duration = Duration::from_secs(20);
 
 /// What has been counted.
 #[derive(Default)]
@@ -70,9 +74,7 @@ impl Counts {
         };
         println!("{} jobs, {} faults: {}", self.jobs, self.struck(), list(&self.faults));
         println!("jobs with: {}", list(&self.families));
-        println!(
-            "left out: MPI_Comm_spawn (a death while it is under way ends the job), loops of MPI_Iprobe (never interrupted)"
-        );
+        println!("left out: loops of MPI_Iprobe (never interrupted)");
         for (name, seeds) in &self.limits {
             println!("excused, {} jobs: {name} (seeds {seeds:?})", seeds.len());
         }
@@ -109,14 +111,13 @@ fn run(plan: &Plan, arguments: &Arguments) -> Verdict {
     let folder = running.as_ref().map(|job| job.folder().to_owned()).unwrap_or_default();
     let result = catch_unwind(AssertUnwindSafe(|| {
         if let Some(job) = &mut running {
-            inject::drive(&lab, job, plan, &mut struck);
+            drive(&lab, job, plan, &mut struck);
         }
-        if let Some(job) = running.take() {
-            verdict::judge(plan, &struck, &job.finish(), &events);
-        }
+        let outcome = running.take().map(Running::finish);
+        outcome.map_or(Verdict::Held, |outcome| verdict::judge(plan, &struck, &outcome, &events))
     }));
     let verdict = match result {
-        Ok(()) => Verdict::Held,
+        Ok(verdict) => verdict,
         Err(panic) => {
             let why = message(panic.as_ref());
             let stderr = std::fs::read_to_string(folder.join("stderr")).unwrap_or_default();
@@ -139,6 +140,16 @@ fn run(plan: &Plan, arguments: &Arguments) -> Verdict {
     drop(storm);
     println!("  {:?} ({:.1} s)", kind(&verdict), (now() - began).as_secs_f64());
     verdict
+}
+
+/// Does what is planned. A death while processes are being spawned ends the job, and with it the plan.
+fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mut Struck) {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(|| inject::drive(lab, job, plan, struck))) else { return };
+    let since = struck.log.last().map_or(Duration::ZERO, |(at, _)| now().saturating_sub(*at));
+    let says_so = verdict::ended_while_spawning(plan, struck, &job.stderr());
+    if since >= END || !says_so || !wait_until(END - since, || !job.runs()) {
+        resume_unwind(panic);
+    }
 }
 
 fn kind(verdict: &Verdict) -> &'static str {

@@ -42,6 +42,8 @@ pub fn job(plan: &Plan, events: &str) -> Job {
     let job = job.arguments(&["--op", "none", "--hold", "--mix", &families]);
     // Its handler of crashes may wait for ever for a lock of malloc that the crash has left taken.
     let job = job.options(&["-x", "UCX_HANDLE_ERRORS=none"]);
+    // Those who are spawned find no slot free.
+    let job = if plan.spawns() { job.options(&["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]) } else { job };
     match plan.faults.last() {
         Some((_, Fault::Init { rank, place })) => job.arguments(&["--init-fault", &format!("{rank}:{place}:kill")]),
         Some((_, Fault::Finalize { rank, place })) => {

@@ -7,9 +7,10 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 
 /// Families of operations that Open MPI interrupts, see `programs/families.h`.
 const FAMILIES: [&str; 8] = ["p2p", "any", "rooted", "all", "vector", "nonblocking", "neighbour", "compute"];
-/// Those that it does not, as README says. `MPI_Comm_spawn` is not among them: a death while it is under way ends the job,
-/// and little would come of such jobs.
+/// Those that it does not, as README says.
 const UNINTERRUPTED: [&str; 2] = ["window", "file"];
+/// The one in which a death ends the job, as README says.
+const SPAWN: &str = "spawn";
 
 /// One thing that is done to a job. Hosts are numbered from 0, which is prterun's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,6 +188,9 @@ impl Plan {
         if dice.below(6) == 0 {
             families.push(dice.any(&UNINTERRUPTED));
         }
+        if dice.below(6) == 0 {
+            families.push(SPAWN);
+        }
         families.sort_unstable();
         families.dedup();
         let weather = match dice.below(3) {
@@ -223,6 +227,18 @@ impl Plan {
     #[must_use]
     pub fn is_uninterrupted(&self) -> bool {
         self.families.iter().any(|family| UNINTERRUPTED.contains(family))
+    }
+
+    /// Whether it spawns processes.
+    #[must_use]
+    pub fn spawns(&self) -> bool {
+        self.families.contains(&SPAWN)
+    }
+
+    /// How many ranks it begins with; those that are spawned are numbered on.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.hosts * self.per_host
     }
 }
 

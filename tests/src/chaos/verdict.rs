@@ -27,14 +27,18 @@ pub enum Verdict {
 ///
 /// # Panics
 /// With everything that is known about the job, if a promise is broken.
-pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) {
+pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> Verdict {
+    if ended_while_spawning(plan, struck, &outcome.stderr) {
+        outcome.gave_up(&["the job is ended"]);
+        return Verdict::Limit("a death among those that spawn or are being spawned ends the job");
+    }
     match plan.faults.last() {
         Some((_, Fault::Init { .. })) => ended_or_recovered(outcome),
         Some((_, Fault::Launcher)) => {
             outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
             outcome.gave_up(&["prterun", "was lost", "ended"]);
             // What they agreed on they did before.
-            return;
+            return Verdict::Held;
         }
         Some((_, Fault::Finalize { rank, .. })) => {
             let dead = dead(struck, outcome, Some(*rank));
@@ -54,6 +58,25 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) {
         }
     }
     one_side(outcome, struck);
+    Verdict::Held
+}
+
+/// Whether ringwatch has said that the job ends because of one who was being spawned: that one has died, or given up as its
+/// `MPI_Init` failed, and somebody was struck before.
+#[must_use]
+pub fn ended_while_spawning(plan: &Plan, struck: &Struck, stderr: &str) -> bool {
+    let is_spawned = |rank: &str| rank.parse().is_ok_and(|rank: u32| rank >= plan.ranks());
+    let says_so = |line: &str| {
+        let said = line.strip_prefix("ringwatch: rank ").and_then(|rest| rest.split_once(' '));
+        said.is_some_and(|(rank, what)| {
+            let died = what.ends_with(
+                "ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended",
+            );
+            is_spawned(rank) && (died || what == "called MPI_Abort; the job is ended")
+        })
+    };
+    let somebody = !struck.must.is_empty() || !struck.may.is_empty();
+    plan.spawns() && somebody && stderr.lines().any(says_so)
 }
 
 /// A death in `MPI_Init` ends the job with a status and a sentence, or those whose `MPI_Init` returned go on.
@@ -94,7 +117,8 @@ fn is_declared(outcome: &Outcome, dead: &[u32], struck: &Struck, spared: Option<
         }
     }
     declared.extend(dead.iter().filter(|rank| may_go_unsaid(**rank, struck, outcome.ended_at)));
-    declared.retain(|rank| spared != Some(*rank));
+    // Spawned ones die with their nodes, and nothing is planned for them.
+    declared.retain(|rank| spared != Some(*rank) && !outcome.is_spawned(*rank));
     let what = format!("the history declares {dead:?}, and nobody else, not {declared:?}");
     outcome.require(declared.iter().eq(dead), &what);
 }
@@ -199,6 +223,25 @@ mod tests {
         let said = "[h1:00000] *** An error occurred in Recv error after request freed\n";
         assert!(limit(&Diaries::default(), &struck(), said).is_some());
         assert_eq!(limit(&Diaries::default(), &Struck::default(), said), None);
+    }
+
+    #[test]
+    fn only_a_death_of_one_who_is_being_spawned_ends_a_job_that_spawns() {
+        let spawns = (0..).map(Plan::new).find(Plan::spawns).expect("one in six");
+        let others = (0..).map(Plan::new).find(|plan| !plan.spawns()).expect("five in six");
+        let died = "ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended";
+        let said = [
+            format!("{} (node 1) {died}", spawns.ranks()),
+            format!("{} called MPI_Abort; the job is ended", spawns.ranks()),
+        ];
+        for sentence in said.map(|said| format!("noise\nringwatch: rank {said}\n")) {
+            assert!(ended_while_spawning(&spawns, &struck(), &sentence), "{sentence}");
+            assert!(!ended_while_spawning(&others, &struck(), &sentence), "nothing is spawned");
+            assert!(!ended_while_spawning(&spawns, &Struck::default(), &sentence), "nothing has happened");
+        }
+        let other = format!("ringwatch: rank {} called MPI_Abort; the job is ended\n", spawns.ranks() - 1);
+        assert!(!ended_while_spawning(&spawns, &struck(), &other), "not a spawned one");
+        assert!(!ended_while_spawning(&spawns, &struck(), "ringwatch: node 2 is dead; the job is ended\n"));
     }
 
     #[test]
