@@ -387,7 +387,8 @@ impl Daemon {
 
     /// At node 0: ends the job if it cannot go on.
     fn judge(&mut self, now: Time) {
-        if !self.judges() {
+        // What dies with prterun says nothing about the job, and nobody would tell the user.
+        if !self.judges() || self.runtime.is_leaving() {
             return;
         }
         if self.job.all_ready() && self.segment.flags() & FLAG_ALL_READY == 0 {

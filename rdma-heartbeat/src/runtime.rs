@@ -131,6 +131,12 @@ impl Runtime {
         is_over && !excused
     }
 
+    /// Whether it has ended, or closed its socket, which [`Runtime::look`] is about to judge.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        !self.reported && (self.ended.is_some() || self.hung_up.is_some())
+    }
+
     /// Whether somebody else has stopped it.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -194,8 +200,9 @@ mod tests {
         let mut runtime = Runtime::new(i32::MAX, None, ms(5)).unwrap();
         assert!(runtime.descriptor().is_none());
         assert_eq!(runtime.look(ms(5), false), None);
-        assert_eq!(runtime.deadline(), ms(105));
+        assert_eq!((runtime.deadline(), runtime.is_leaving()), (ms(105), true));
         assert_eq!(runtime.look(ms(6), true), Some(Loss::Ended));
+        assert!(!runtime.is_leaving());
         assert_eq!(runtime.look(ms(200), true), None);
         assert_eq!(runtime.deadline(), Time::MAX);
     }
@@ -205,8 +212,9 @@ mod tests {
         let mut child = sleeper();
         let pid = child.id() as i32;
         let mut hung_up = Runtime::new(pid, None, ms(0)).unwrap();
+        assert!(!hung_up.is_leaving());
         hung_up.hang_up(ms(10));
-        assert_eq!(hung_up.look(ms(109), true), None);
+        assert_eq!((hung_up.look(ms(109), true), hung_up.is_leaving()), (None, true));
         assert_eq!(hung_up.look(ms(110), true), Some(Loss::HungUp));
 
         let mut stopped = Runtime::new(pid, Some(ms(16)), ms(0)).unwrap();
