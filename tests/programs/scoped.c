@@ -8,7 +8,7 @@
  *            set) or default (not at all: the job's parameter)
  *   WHERE    inside: the victim is a member; outside: it is not
  *
- * For operation k, counted from 0, the victim is the rank size - 1 - k, which sleeps. All survivors enter the operation
+ * For operation k, counted from 0, the victim is the rank size - 1 - k, which waits for it. All survivors enter the operation
  * except for rank 0, on which they wait: it joins them once it knows of the death, so that what is not interrupted
  * succeeds. Events are lines "rank nanoseconds event details", as in survivor.c: "blocked k" before operation k, and
  * "result k CLASS" after it.
@@ -68,12 +68,14 @@ static MPI_Comm inherit(MPI_Comm origin, const char *scope, const char *how) {
     return comm;
 }
 
-/* A message to and from everybody: the first between two processes is sent once both are in MPI, and cannot be interrupted
- * before, but here victims sleep outside. */
-static void meet_everybody(void) {
-    for (int distance = 1; distance < world_size; distance++) {
-        int to = (world_rank + distance) % world_size, from = (world_rank - distance + world_size) % world_size;
-        MPI_Sendrecv(NULL, 0, MPI_INT, to, TAG, NULL, 0, MPI_INT, from, TAG, calm, MPI_STATUS_IGNORE);
+/* The victim waits for its death in MPI: a process that sends it the first message needs an answer before. */
+static void wait_to_die(void) {
+    int never, flag;
+    MPI_Request from_itself;
+    MPI_Irecv(&never, 1, MPI_INT, world_rank, OTHER_TAG, calm, &from_itself);
+    for (;;) {
+        MPI_Test(&from_itself, &flag, MPI_STATUS_IGNORE);
+        usleep(200);
     }
 }
 
@@ -204,7 +206,6 @@ int main(int count, char **arguments) {
     MPI_Info local = info_with_scope("local");
     MPI_Comm_dup_with_info(MPI_COMM_WORLD, local, &calm);
     MPI_Info_free(&local);
-    meet_everybody();
     bool inside = !strcmp(where, "inside");
     MPI_Comm comms[MOST_OPERATIONS];
     for (int k = 0; k < operation_count; k++) {
@@ -219,8 +220,7 @@ int main(int count, char **arguments) {
     event("ready");
     for (int k = 0; k < operation_count; k++) {
         int victim = world_size - 1 - k;
-        if (world_rank == victim)
-            for (;;) pause();
+        if (world_rank == victim) wait_to_die();
         /* The scope global counts deaths from here on: all before must be known. */
         if (k > 0) wait_for_death(&from_victim[k - 1]);
         MPI_Comm comm = comms[k];
