@@ -195,12 +195,13 @@ impl Driver<'_, '_> {
     }
 
     /// `ringwatchd` of a host; one that is just being replaced is waited for.
-    fn watcher(&self, host: u32) -> Process {
+    fn watcher(&mut self, host: u32) -> Process {
         let host = ALL_HOSTS[host as usize];
         let mut found = None;
         let _ = wait_until(self.patience, || {
             found = self.job.named(host, "ringwatchd").into_iter().next();
-            found.is_some()
+            // A job that has ended gets no other.
+            found.is_some() || !self.job.runs()
         });
         found.unwrap_or_else(|| self.job.fail(&format!("{host} has a ringwatchd")))
     }
