@@ -31,7 +31,8 @@ macro_rules! signatures {
             if UNIFORM {
                 start(comm, SLOT, request, call)
             } else {
-                mended::started(call(mended::stock(module, SLOT), request), request)
+                let code = mended::refusal(comm).unwrap_or_else(|| call(mended::stock(module, SLOT), request));
+                mended::started(code, request)
             }
         }
 

@@ -27,6 +27,7 @@ pub const NEIGHBOR_INIT: usize = 61;
 const RANK: usize = 0xdc;
 const TABLE: usize = 0x158;
 const REVOKED: usize = 0x179;
+const COLLECTIVES_REVOKED: usize = 0x17a;
 /// Of `mca_coll_base_module_t`: its first function.
 const MODULE_FUNCTIONS: usize = 24;
 
@@ -171,6 +172,15 @@ impl Internals {
     pub unsafe fn is_revoked(&self, comm: Object) -> bool {
         // SAFETY: as required of the caller; a plain flag in Open MPI, too.
         unsafe { comm.byte_add(REVOKED).cast::<bool>().read_volatile() }
+    }
+
+    /// Whether collectives fail on a communicator, because a member is dead.
+    ///
+    /// # Safety
+    /// As for [`table`](Self::table).
+    pub unsafe fn has_no_collectives(&self, comm: Object) -> bool {
+        // SAFETY: as above.
+        unsafe { comm.byte_add(COLLECTIVES_REVOKED).cast::<bool>().read_volatile() }
     }
 
     /// One turn of MPI's progress loop.

@@ -43,6 +43,18 @@ pub fn stock(module: Object, slot: usize) -> Object {
     unsafe { Internals::function_of(module, slot) }
 }
 
+/// The class with which an operation fails that cannot succeed on a communicator. Open MPI lets programs begin none there,
+/// but its constructors do, drop the error of the request (comm_request.c:166), and begin the same one again, for ever.
+pub fn refusal(comm: Object) -> Option<c_int> {
+    let mpi = Internals::fitting()?;
+    // SAFETY: Open MPI passes the communicator, which lives and has its collectives.
+    match unsafe { (mpi.is_revoked(comm), mpi.has_no_collectives(comm)) } {
+        (true, _) => Some(ERR_REVOKED),
+        (false, true) => Some(ERR_PROC_FAILED),
+        (false, false) => None,
+    }
+}
+
 /// An operation that does not block has returned this code and, if that is 0, its request.
 pub fn started(code: c_int, handle: *mut *mut Request) -> c_int {
     if code == 0 {
