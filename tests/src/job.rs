@@ -1,6 +1,7 @@
 //! Jobs: what is started, and what can be done to it while it runs.
 
 use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -572,6 +573,10 @@ impl Running<'_> {
         }
         let ended_at = now();
         let status = status.expect("mpirun has ended");
+        if status.signal().is_some() {
+            // Its ringwatchd says why in its place.
+            let _ = wait_until(SLACK, || self.named(self.job.hosts()[0], "ringwatchd").is_empty());
+        }
         Outcome::new(self.job.clone(), self.scene.clone(), &self.folder, status, ended_at, self.lost.clone())
     }
 }
