@@ -1,5 +1,5 @@
-//! The functions that stand in a communicator's table in place of Open MPI's own, one for each signature: in a uniform one
-//! all of them, in every one those that do not block.
+//! The functions that stand in a communicator's table in place of Open MPI's own, one for each signature: uniform ones, and
+//! those that put errors right.
 
 use std::ffi::c_int;
 use std::mem::transmute;
@@ -14,10 +14,17 @@ use crate::uniformity::Uniformity;
 /// The functions of one signature: blocking, without blocking, and persistent, each for the slot of a table.
 macro_rules! signatures {
     ($($blocking:ident $nonblocking:ident $persistent:ident ($($word:ident: $type:ty),*);)*) => {$(
-        unsafe extern "C" fn $blocking<const SLOT: usize>($($word: $type,)* comm: Object, module: Object) -> c_int {
+        unsafe extern "C" fn $blocking<const SLOT: usize, const UNIFORM: bool>(
+            $($word: $type,)* comm: Object, module: Object
+        ) -> c_int {
             type Stock = unsafe extern "C" fn($($type,)* Object, Object) -> c_int;
             // SAFETY: the stock function of this slot with the arguments that were meant for it.
-            finish(comm, SLOT, |stock| unsafe { transmute::<Object, Stock>(stock)($($word,)* comm, module) })
+            let call = |stock| unsafe { transmute::<Object, Stock>(stock)($($word,)* comm, module) };
+            if UNIFORM {
+                finish(comm, SLOT, call)
+            } else {
+                mended::ended(call(mended::stock(module, SLOT)), comm)
+            }
         }
 
         unsafe extern "C" fn $nonblocking<const SLOT: usize, const UNIFORM: bool>(
@@ -87,18 +94,15 @@ signatures! {
 type Entry = (usize, Object, bool);
 
 macro_rules! entries {
-    ($(($slot:expr, $signature:ident, $part:expr)),* $(,)?) => {
-        [$(($slot, $signature::<{ $slot }> as Object, $part)),*]
-    };
     ($uniform:ident $(($slot:expr, $signature:ident, $part:expr)),* $(,)?) => {
         [$(($slot, $signature::<{ $slot }, $uniform> as Object, $part)),*]
     };
 }
 
-/// All uniform functions, in the order of coll.h.
-fn entries() -> impl Iterator<Item = Entry> {
+/// All functions, in the order of coll.h.
+fn entries<const UNIFORM: bool>() -> impl Iterator<Item = Entry> {
     let blocking = entries![
-        (0, exchange, true),
+        UNIFORM(0, exchange, true),
         (1, allgatherv, false),
         (2, fold, true),
         (3, exchange, false),
@@ -117,13 +121,13 @@ fn entries() -> impl Iterator<Item = Entry> {
         (16, scatterv, false),
     ];
     let neighbours = entries![
-        (NEIGHBOR, exchange, false),
+        UNIFORM(NEIGHBOR, exchange, false),
         (NEIGHBOR + 1, allgatherv, false),
         (NEIGHBOR + 2, exchange, false),
         (NEIGHBOR + 3, alltoallv, false),
         (NEIGHBOR + 4, alltoallv, false),
     ];
-    blocking.into_iter().chain(neighbours).chain(background::<true>())
+    blocking.into_iter().chain(neighbours).chain(background::<UNIFORM>())
 }
 
 /// The functions that do not block.
@@ -181,15 +185,15 @@ fn background<const UNIFORM: bool>() -> impl Iterator<Item = Entry> {
     nonblocking.into_iter().chain(persistent).chain(neighbours)
 }
 
-/// The mended functions that do not block, with their slots.
+/// The mended functions, with their slots.
 pub fn mended() -> impl Iterator<Item = (usize, Object)> {
-    background::<false>().map(|(slot, function, _)| (slot, function))
+    entries::<false>().map(|(slot, function, _)| (slot, function))
 }
 
 /// The functions of a table whose stock functions these are, for a uniformity.
 pub fn table(uniformity: Uniformity, stock: &[Object; SLOTS]) -> [Object; SLOTS] {
     let mut table = *stock;
-    for (slot, function, makes_communicators) in entries() {
+    for (slot, function, makes_communicators) in entries::<true>() {
         let uniform = match uniformity {
             Uniformity::Local => false,
             Uniformity::Create => makes_communicators,

@@ -55,6 +55,14 @@ pub fn refusal(comm: Object) -> Option<c_int> {
     }
 }
 
+/// A blocking operation has returned this code: its class is that of the communicator. Open MPI completes a message whose
+/// connection breaks as one to the dead (pml_ob1_sendreq.h:488), even when it has revoked the communicator by then.
+pub fn ended(code: c_int, comm: Object) -> c_int {
+    // SAFETY: Open MPI passes the communicator, which lives and has its collectives.
+    let is_revoked = || Internals::fitting().is_some_and(|mpi| unsafe { mpi.is_revoked(comm) });
+    if code == ERR_PROC_FAILED && is_revoked() { ERR_REVOKED } else { code }
+}
+
 /// An operation that does not block has returned this code and, if that is 0, its request.
 pub fn started(code: c_int, handle: *mut *mut Request) -> c_int {
     if code == 0 {
@@ -109,7 +117,7 @@ unsafe extern "C" fn settle(request: *mut Request) -> c_int {
         unsafe {
             let (code, comm) = (Request::code(request), (*request).comm);
             let (true, Some(mpi)) = (code != 0, Internals::fitting()) else { return };
-            if code == ERROR && mpi.is_revoked(comm) {
+            if (code == ERROR || code == ERR_PROC_FAILED) && mpi.is_revoked(comm) {
                 (*request).set_code(ERR_REVOKED);
             } else if code == ERROR && mpi.has_dead_members(comm) {
                 (*request).set_code(ERR_PROC_FAILED);
