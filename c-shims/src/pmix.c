@@ -201,7 +201,7 @@ static pmix_status_t connect_by_fence(const pmix_proc_t procs[], size_t nprocs, 
     if (NULL == connection) {
         return PMIX_ERR_NOMEM;
     }
-    *connection = (struct connection) {.callback = callback, .data = data};
+    *connection = (struct connection) {.data = data};
     rw_plugin_connecting(connection, procs, nprocs, callback, data);
     pmix_status_t status = pmix_host_server.fence_nb(procs, nprocs, info, ninfo, NULL, 0, connected, connection);
     if (PMIX_SUCCESS != status) {
@@ -213,9 +213,11 @@ static pmix_status_t connect_by_fence(const pmix_proc_t procs[], size_t nprocs, 
     return status;
 }
 
-/* A call for what another process publishes. */
+/* PMIx's own function for the answer to a call for what another process publishes, the same for all calls. */
+static pmix_lookup_cbfunc_t stock_found;
+
+/* Such a call. */
 struct lookup {
-    pmix_lookup_cbfunc_t callback;
     void *data;
 };
 
@@ -223,12 +225,35 @@ static void found(pmix_status_t status, pmix_pdata_t values[], size_t count, voi
 {
     struct lookup *lookup = argument;
     if (rw_plugin_connected(lookup)) {
-        lookup->callback(status, values, count, lookup->data);
+        stock_found(status, values, count, lookup->data);
     }
     free(lookup);
 }
 
 static pmix_server_lookup_fn_t stock_lookup;
+
+static void find_nothing(int fd, short what, void *argument)
+{
+    (void) fd, (void) what;
+    pmix_shift_caddy_t *caddy = argument;
+    stock_found(caddy->status, NULL, 0, caddy->cbdata);
+    PMIX_RELEASE(caddy);
+}
+
+/* Answers a call in PMIx's own thread, from any: PMIx takes from the list of a client's messages there, and its function
+ * adds to that list in whatever thread it is called (pmix_server.c, lookup_cbfunc). */
+static void not_found(pmix_status_t status, pmix_pdata_t values[], size_t count, void *data)
+{
+    (void) values, (void) count;
+    pmix_shift_caddy_t *caddy = PMIX_NEW(pmix_shift_caddy_t);
+    if (NULL == caddy) {
+        stock_found(status, NULL, 0, data);
+        return;
+    }
+    caddy->status = status;
+    caddy->cbdata = data;
+    PMIX_THREADSHIFT(caddy, find_nothing);
+}
 
 static pmix_status_t watched_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[], size_t ninfo,
                                     pmix_lookup_cbfunc_t callback, void *data)
@@ -237,9 +262,10 @@ static pmix_status_t watched_lookup(const pmix_proc_t *proc, char **keys, const 
     if (NULL == lookup) {
         return PMIX_ERR_NOMEM;
     }
-    *lookup = (struct lookup) {.callback = callback, .data = data};
+    *lookup = (struct lookup) {.data = data};
+    stock_found = callback;
     rw_plugin_looking_up(lookup, proc, NULL == keys || NULL == keys[0] ? "" : keys[0],
-                         (void (*)(int, void *, size_t, void *)) callback, data);
+                         (void (*)(int, void *, size_t, void *)) not_found, data);
     pmix_status_t status = stock_lookup(proc, keys, info, ninfo, found, lookup);
     if (PMIX_SUCCESS != status) {
         rw_plugin_connected(lookup);

@@ -1,4 +1,4 @@
-//! Failures of collectives that do not block, in every communicator.
+//! Failures of collectives, in every communicator.
 //!
 //! Open MPI drops the class of an error that it meets as it begins a round of messages: the request ends with the internal
 //! code `OMPI_ERROR` (nbc.c, the end of `NBC_Start_round`), which becomes `MPI_ERR_OTHER`. So the functions that do not
