@@ -18,11 +18,10 @@
 #include <unistd.h>
 
 #include "death.h"
-#include "diary.h"
+#include "world.h"
 
 enum { MOST_OPERATIONS = 5, TAG = 7 };
 
-static int world_size;
 static MPI_Request from_victim[MOST_OPERATIONS];
 
 static int class_of(int code) {
@@ -65,17 +64,13 @@ static void make_all(int k, MPI_Comm comm) {
 
 int main(int count, char **arguments) {
     const char *dir = "", *how = "kill", *operations[MOST_OPERATIONS];
-    int operation_count = 0, provided;
+    int operation_count = 0;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
         else if (!strcmp(arguments[i], "--how")) how = arguments[++i];
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
     }
-    MPI_Init_thread(&count, &arguments, MPI_THREAD_SINGLE, &provided);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-    open_diary(dir);
+    enter_world(&count, &arguments, dir);
 
     /* In this order: the older a communicator, the lower its number. */
     MPI_Comm comms[MOST_OPERATIONS], all[MOST_OPERATIONS];

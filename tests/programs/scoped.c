@@ -21,14 +21,13 @@
 #include <unistd.h>
 
 #include "death.h"
-#include "diary.h"
+#include "world.h"
 
 /* There if libringwatch was preloaded. */
 int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request) __attribute__((weak));
 
 enum { MOST_OPERATIONS = 5, LONG_MESSAGE = 1 << 20, TAG = 7, OTHER_TAG = 8 };
 
-static int world_size;
 static char long_message[LONG_MESSAGE];
 /* Keeps the scope local, whatever the default: here deaths are looked for. */
 static MPI_Comm calm;
@@ -189,7 +188,7 @@ static int join_in(MPI_Comm comm, const char *name, int members) {
 
 int main(int count, char **arguments) {
     const char *dir = "", *scope = "local", *how = "set", *where = "inside", *operations[MOST_OPERATIONS];
-    int operation_count = 0, provided;
+    int operation_count = 0;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
         else if (!strcmp(arguments[i], "--scope")) scope = arguments[++i];
@@ -197,11 +196,7 @@ int main(int count, char **arguments) {
         else if (!strcmp(arguments[i], "--victim-is")) where = arguments[++i];
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
     }
-    MPI_Init_thread(&count, &arguments, MPI_THREAD_SINGLE, &provided);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-    open_diary(dir);
+    enter_world(&count, &arguments, dir);
 
     MPI_Info local = info_with_scope("local");
     MPI_Comm_dup_with_info(MPI_COMM_WORLD, local, &calm);

@@ -24,11 +24,10 @@
 #include <unistd.h>
 
 #include "death.h"
-#include "diary.h"
+#include "world.h"
 
 enum { MOST_OPERATIONS = 5, MOST_MEMBERS = 16, SEVERAL = 4, TAG = 7, LAST_CALL = 8, LONGEST_LIFE_US = 4000 };
 
-static int world_size;
 static unsigned long seed = 1;
 /* Keeps the errors local, whatever the default: here deaths are looked for. */
 static MPI_Comm calm;
@@ -224,7 +223,7 @@ static void repeat(int k, MPI_Comm comm, const char *operation, int last_call, u
 
 int main(int count, char **arguments) {
     const char *dir = "", *value = "local", *how = "set", *operations[MOST_OPERATIONS];
-    int operation_count = 0, provided;
+    int operation_count = 0;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
         else if (!strcmp(arguments[i], "--uniform")) value = arguments[++i];
@@ -232,11 +231,7 @@ int main(int count, char **arguments) {
         else if (!strcmp(arguments[i], "--seed")) seed = strtoul(arguments[++i], NULL, 10);
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
     }
-    MPI_Init_thread(&count, &arguments, MPI_THREAD_SINGLE, &provided);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-    open_diary(dir);
+    enter_world(&count, &arguments, dir);
 
     MPI_Comm_dup(MPI_COMM_WORLD, &calm);
     set_key(calm, "mpix_error_uniform", "local");

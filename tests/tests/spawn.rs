@@ -220,6 +220,13 @@ fn a_spawned_rank_that_never_comes_ends_the_job() {
     });
 }
 
+/// The job ends with a status and one sentence that says why.
+fn gives_up(outcome: &Outcome) {
+    outcome.require(outcome.status == 1, "mpirun's exit status is 1");
+    outcome.require(outcome.sentences().len() == 1, &format!("one sentence, not {:?}", outcome.sentences()));
+    outcome.without_the_output().left_nothing();
+}
+
 /// One of those who spawn dies, and all the others are in `MPI_Comm_spawn` and `MPI_Init`: they do not wait for ever.
 #[test]
 fn a_death_while_others_spawn_ends_the_job() {
@@ -234,9 +241,7 @@ fn a_death_while_others_spawn_ends_the_job() {
             });
             let _ = job.signal_rank(victim, libc::SIGKILL);
             let outcome = job.finish();
-            outcome.require(outcome.status == 1, "mpirun's exit status is 1");
-            outcome.require(outcome.sentences().len() == 1, &format!("one sentence, not {:?}", outcome.sentences()));
-            outcome.without_the_output().left_nothing();
+            gives_up(&outcome);
         }
     });
 }
@@ -257,9 +262,7 @@ fn nobody_waits_for_a_neighbour_who_will_not_come() {
             });
             let _ = job.signal_rank(victim, libc::SIGKILL);
             let outcome = job.finish();
-            outcome.require(outcome.status == 1, "mpirun's exit status is 1");
-            outcome.require(outcome.sentences().len() == 1, &format!("one sentence, not {:?}", outcome.sentences()));
-            outcome.without_the_output().left_nothing();
+            gives_up(&outcome);
         }
     });
 }
@@ -280,9 +283,7 @@ fn the_root_dies_while_it_launches() {
         process::signal(runtime, libc::SIGCONT);
         let outcome = job.finish();
         outcome.require(begun, "the launch has begun");
-        outcome.require(outcome.status == 1, "mpirun's exit status is 1");
-        outcome.require(outcome.sentences().len() == 1, &format!("one sentence, not {:?}", outcome.sentences()));
-        outcome.without_the_output().left_nothing();
+        gives_up(&outcome);
     });
 }
 
