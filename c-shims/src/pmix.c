@@ -201,7 +201,7 @@ static pmix_status_t connect_by_fence(const pmix_proc_t procs[], size_t nprocs, 
     if (NULL == connection) {
         return PMIX_ERR_NOMEM;
     }
-    *connection = (struct connection) {.data = data};
+    *connection = (struct connection) {.callback = callback, .data = data};
     rw_plugin_connecting(connection, procs, nprocs, callback, data);
     pmix_status_t status = pmix_host_server.fence_nb(procs, nprocs, info, ninfo, NULL, 0, connected, connection);
     if (PMIX_SUCCESS != status) {
