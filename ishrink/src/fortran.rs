@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::openmpi::{ERR_UNSUPPORTED, OpenMpi};
-use crate::operations::Target;
+use crate::promises::Target;
 use crate::start;
 
 /// # Safety

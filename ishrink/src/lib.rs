@@ -1,17 +1,26 @@
-//! `MPIX_Comm_ishrink` for Open MPI 5.0.
+//! Operations on communicators that do not block, for Open MPI 5.0.
 //!
-//! Open MPI 5.0 has the operation inside, but not in its interface, and with a defect. This library offers the function
-//! to C ([`MPIX_Comm_ishrink`]) and Fortran, and repairs the defect; Python reaches it through `ringwatch.py`.
+//! Open MPI 5.0 can shrink without blocking inside, but not in its interface, and with a defect. This library offers the
+//! function to C ([`MPIX_Comm_ishrink`]) and Fortran, and repairs the defect; Python reaches it through `ringwatch.py`.
+//! What spawns and connects Open MPI has only in functions that block: [`fibers`] run them beside the program.
 
 mod agreement;
+mod dynamic;
+mod fibers;
 mod fortran;
+mod internals;
+mod members;
 mod openmpi;
 mod operations;
+mod promises;
+mod runtime;
+mod schedules;
+mod spawning;
 
 use std::ffi::c_int;
 
 use openmpi::{ERR_ARG, ERR_COMM, ERR_UNSUPPORTED, Handle, OpenMpi};
-use operations::Target;
+use promises::Target;
 
 /// Starts to make a communicator of the living members of `comm`; see `ringwatch.h`.
 ///
@@ -50,6 +59,19 @@ pub unsafe extern "C" fn PMPIX_Comm_ishrink(comm: Handle, newcomm: *mut Handle, 
 /// # Safety
 /// A handle of the MPI in this process, and a variable that stays where it is until the operation has completed.
 unsafe fn start(mpi: &OpenMpi, comm: Handle, target: Target) -> Result<Handle, c_int> {
+    // SAFETY: as required of the caller.
+    unsafe {
+        check(mpi, comm, "MPIX_Comm_ishrink would crash at a further failure")?;
+        operations::start(mpi, comm, target).map_err(|code| mpi.raise(comm, code))
+    }
+}
+
+/// Whether an operation can be started on a communicator; else its error handler is called, and the code returned. `what`
+/// begins the sentence about a library that was loaded too late.
+///
+/// # Safety
+/// A handle of the MPI in this process.
+unsafe fn check(mpi: &OpenMpi, comm: Handle, what: &str) -> Result<(), c_int> {
     let mut inter = 0;
     // SAFETY: as required of the caller.
     unsafe {
@@ -62,10 +84,10 @@ unsafe fn start(mpi: &OpenMpi, comm: Handle, target: Target) -> Result<Handle, c
         }
         if !agreement::is_in_front(mpi) {
             eprintln!(
-                "ringwatch: MPIX_Comm_ishrink would crash at a further failure, because libringwatch was loaded after libmpi: link it before libmpi, preload it, or in Python import ringwatch before mpi4py.MPI"
+                "ringwatch: {what}, because libringwatch was loaded after libmpi: link it before libmpi, preload it, or in Python import ringwatch before mpi4py.MPI"
             );
             return Err(mpi.raise(comm, ERR_UNSUPPORTED));
         }
-        operations::start(mpi, comm, target).map_err(|code| mpi.raise(comm, code))
     }
+    Ok(())
 }

@@ -3,10 +3,16 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
-/// `MPI_ERR_COMM`, `MPI_ERR_ARG` and `MPI_ERR_UNSUPPORTED_OPERATION` of Open MPI.
+/// Error classes of Open MPI.
 pub const ERR_COMM: c_int = 5;
 pub const ERR_ARG: c_int = 13;
+pub const ERR_OTHER: c_int = 16;
+pub const ERR_INFO: c_int = 34;
+pub const ERR_PORT: c_int = 43;
+pub const ERR_SPAWN: c_int = 50;
 pub const ERR_UNSUPPORTED: c_int = 52;
+pub const ERR_PROC_FAILED: c_int = 75;
+pub const ERR_REVOKED: c_int = 77;
 
 /// `MPI_COMM_NULL` of Open MPI in Fortran.
 const FORTRAN_COMM_NULL: c_int = 2;
@@ -40,7 +46,7 @@ pub struct OpenMpi {
     pub agreement: Agreement,
     pub register_progress: unsafe extern "C" fn(Progress) -> c_int,
     pub unregister_progress: unsafe extern "C" fn(Progress) -> c_int,
-    pub finalized: unsafe extern "C" fn(*mut c_int) -> c_int,
+    finalized: unsafe extern "C" fn(*mut c_int) -> c_int,
     pub testany: unsafe extern "C" fn(c_int, *mut Handle, *mut c_int, *mut c_int, *mut c_void) -> c_int,
     pub request_start: unsafe extern "C" fn(Query, Free, Cancel, *mut c_void, *mut Handle) -> c_int,
     pub request_complete: unsafe extern "C" fn(Handle) -> c_int,
@@ -49,7 +55,7 @@ pub struct OpenMpi {
     pub comm_to_fortran: unsafe extern "C" fn(Handle) -> c_int,
     pub comm_from_fortran: unsafe extern "C" fn(c_int) -> Handle,
     pub is_intercommunicator: unsafe extern "C" fn(Handle, *mut c_int) -> c_int,
-    pub call_errhandler: unsafe extern "C" fn(Handle, c_int) -> c_int,
+    call_errhandler: unsafe extern "C" fn(Handle, c_int) -> c_int,
     failed: unsafe extern "C" fn(Handle, *mut Handle) -> c_int,
     group: unsafe extern "C" fn(Handle, *mut Handle) -> c_int,
     intersection: unsafe extern "C" fn(Handle, Handle, *mut Handle) -> c_int,
@@ -64,8 +70,7 @@ impl OpenMpi {
     }
 
     fn find() -> Option<Self> {
-        // SAFETY: asks for a library that is loaded already, also privately; the handle is kept for ever.
-        let library = unsafe { libc::dlopen(c"libmpi.so.40".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+        let library = loaded();
         // SAFETY: the types are those of mpi.h, and of communicator.h, coll.h and opal_progress.h of Open MPI 5.0.
         unsafe {
             Some(Self {
@@ -97,6 +102,14 @@ impl OpenMpi {
         unsafe { (self.comm_from_fortran)(FORTRAN_COMM_NULL) }
     }
 
+    /// Whether `MPI_Finalize` has synchronised with everybody: what is still under way goes with the library.
+    pub fn is_over(&self) -> bool {
+        let mut finalized = 0;
+        // SAFETY: may be called at any time, with room for the answer.
+        unsafe { (self.finalized)(&mut finalized) };
+        finalized != 0
+    }
+
     /// The members of a communicator that are known to be dead, as a new group.
     ///
     /// # Safety
@@ -126,9 +139,15 @@ impl OpenMpi {
     }
 }
 
+/// libmpi, in which what it is linked to is found, too; null if it is not there.
+pub fn loaded() -> *mut c_void {
+    // SAFETY: asks for a library that is loaded already, also privately; the handle is kept for ever.
+    unsafe { libc::dlopen(c"libmpi.so.40".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) }
+}
+
 /// # Safety
 /// `F` is the type of a pointer to that function.
-unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
+pub unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) }
     if library.is_null() {
         return None;
@@ -137,4 +156,13 @@ unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
     let address = unsafe { libc::dlsym(library, name.as_ptr()) };
     // SAFETY: as required of the caller; sizes are equal.
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
+}
+
+/// The function behind one that this library stands in front of: Open MPI's, and in a process without it whoever has it.
+///
+/// # Safety
+/// `F` is the type of a pointer to that function.
+pub unsafe fn behind<F: Copy>(name: &CStr) -> Option<F> {
+    // SAFETY: as required of the caller.
+    unsafe { function(loaded(), name).or_else(|| function(libc::RTLD_NEXT, name)) }
 }
