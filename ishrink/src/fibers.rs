@@ -1,10 +1,9 @@
 //! Blocking functions of Open MPI that do not block their caller: each runs on a stack of its own, which it leaves wherever
 //! it would wait, and enters again in the next turn of the program's progress loop.
 //!
-//! Open MPI 5.0 waits in three ways where it spawns and connects. It calls `opal_progress` until a request has completed:
-//! that comes to [`progress`], on the fiber's stack, which is left there. With threads it waits in `ompi_sync_wait_mt`, and
-//! in the runtime ([`runtime`](crate::runtime)): this library stands in front of those functions, and what a fiber calls
-//! is done here. All others get Open MPI's.
+//! Open MPI 5.0 waits in three ways where it spawns and connects. It calls `opal_progress` until a request has completed,
+//! with threads it waits in `ompi_sync_wait_mt`, and in the runtime ([`runtime`](crate::runtime)): this library stands in
+//! front of those functions, and what a fiber calls is done here. All others get Open MPI's.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -156,14 +155,26 @@ pub fn start(mpi: &OpenMpi, body: impl FnOnce(&Fiber) + 'static) -> bool {
     true
 }
 
-/// In every turn of the progress loop, while there are fibers; and where one of them waits in it.
+/// In every turn of the progress loop, while there are fibers.
 unsafe extern "C" fn progress() -> c_int {
+    catch_unwind(turn).unwrap_or(0)
+}
+
+/// Where Open MPI waits. Progress is made by the program's loop alone: what the loop does for others would begin further
+/// steps on a fiber's stack, which counted as the fiber's own and ended with it.
+///
+/// # Safety
+/// Called by Open MPI in place of its own function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opal_progress() -> c_int {
+    static BEHIND: OnceLock<Option<unsafe extern "C" fn() -> c_int>> = OnceLock::new();
     match current() {
         Some(fiber) => {
             fiber.pause();
             0
         }
-        None => catch_unwind(turn).unwrap_or(0),
+        // SAFETY: the type is that of opal_progress.h.
+        None => unsafe { BEHIND.get_or_init(|| behind(c"opal_progress")).map_or(0, |progress| progress()) },
     }
 }
 
