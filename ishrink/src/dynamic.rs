@@ -67,7 +67,7 @@ impl Call {
         // SAFETY: as required of the caller; what is made here is nobody else's.
         unsafe {
             let mut made = std::ptr::null_mut();
-            let gathered = members::gather(inside, fiber, ticket);
+            let gathered = members::gather(inside, fiber, &ticket);
             let code = gathered.map_or_else(|code| code, |own| self.connect(inside, fiber, own, &mut made));
             let result = if code == 0 { Ok(made) } else { Err(self.class(inside, fiber)) };
             // Everybody has heard of this one from the root.

@@ -19,7 +19,9 @@ const FIRST_TAG: c_int = c_int::MIN;
 const STANDARD: c_int = 4;
 const WITH_MESSAGES: c_int = 0x200;
 
-/// Members come in the order in which the program has called.
+/// Operations of a communicator are carried out one after another, in the order in which the program has called. PRRTE 3.0.8
+/// forgets what a process waits for as soon as another answer comes to the same node (`pmix_server_dmdx_resp`), and the
+/// other operation asks for such answers.
 static LINE: Mutex<Vec<(usize, u64)>> = Mutex::new(Vec::new());
 
 fn line() -> MutexGuard<'static, Vec<(usize, u64)>> {
@@ -56,7 +58,7 @@ impl Drop for Ticket {
 ///
 /// # Safety
 /// An intracommunicator that lives; on a fiber.
-pub unsafe fn gather(inside: &Internals, fiber: &Fiber, ticket: Ticket) -> Result<Handle, c_int> {
+pub unsafe fn gather(inside: &Internals, fiber: &Fiber, ticket: &Ticket) -> Result<Handle, c_int> {
     while !ticket.is_first() {
         fiber.pause();
     }
