@@ -31,6 +31,8 @@ impl Daemon {
                     }
                     Action::Deliver(fact) => self.deliver(&fact, now),
                     Action::Stop(reason) => self.stop(reason, now),
+                    // Nobody would let them go on again.
+                    Action::Hold if self.ending.is_some() => {}
                     Action::Hold => {
                         warn!("no contact with the node of mpirun; the ranks of this node wait");
                         self.chronicle.note(now, Event::Held);
