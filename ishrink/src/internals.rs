@@ -75,7 +75,6 @@ pub struct Internals {
     pub group_free: unsafe extern "C" fn(*mut Handle) -> c_int,
     pub revoke: unsafe extern "C" fn(Handle) -> c_int,
     is_revoked: unsafe extern "C" fn(Handle, *mut c_int) -> c_int,
-    failed: unsafe extern "C" fn(Handle, *mut Handle) -> c_int,
     pub errhandler: unsafe extern "C" fn(Handle, *mut Handle) -> c_int,
     pub set_errhandler: unsafe extern "C" fn(Handle, Handle) -> c_int,
     pub errhandler_free: unsafe extern "C" fn(*mut Handle) -> c_int,
@@ -144,7 +143,6 @@ impl Internals {
                 group_free: find!(c"PMPI_Group_free"),
                 revoke: find!(c"PMPIX_Comm_revoke"),
                 is_revoked: find!(c"PMPIX_Comm_is_revoked"),
-                failed: find!(c"PMPIX_Comm_get_failed"),
                 errhandler: find!(c"PMPI_Comm_get_errhandler"),
                 set_errhandler: find!(c"PMPI_Comm_set_errhandler"),
                 errhandler_free: find!(c"PMPI_Errhandler_free"),
@@ -201,12 +199,10 @@ impl Internals {
     /// # Safety
     /// A communicator that lives.
     pub unsafe fn has_dead_members(&self, comm: Handle) -> bool {
-        let mut group = std::ptr::null_mut();
-        // SAFETY: as required of the caller, and room for the answer, which is given back.
+        let Some(mpi) = OpenMpi::get() else { return false };
+        // SAFETY: as required of the caller; the group is given back.
         unsafe {
-            if (self.failed)(comm, &mut group) != 0 {
-                return false;
-            }
+            let mut group = mpi.dead_members(comm);
             let dead = self.answer(self.group_size, group);
             (self.group_free)(&mut group);
             dead > 0
