@@ -60,10 +60,7 @@ pub unsafe extern "C" fn MPIX_Comm_iaccept(
     request: *mut Handle,
 ) -> c_int {
     // SAFETY: as required of the caller.
-    unsafe {
-        let other = |_: &Internals, is_root| Ok(Other::Accepted(name(port, is_root)?));
-        start("MPIX_Comm_iaccept would block", comm, root, intercomm, request, None, other)
-    }
+    unsafe { start_at("MPIX_Comm_iaccept would block", port, root, comm, intercomm, request, Other::Accepted) }
 }
 
 /// Starts to connect.
@@ -80,9 +77,26 @@ pub unsafe extern "C" fn MPIX_Comm_iconnect(
     request: *mut Handle,
 ) -> c_int {
     // SAFETY: as required of the caller.
+    unsafe { start_at("MPIX_Comm_iconnect would block", port, root, comm, intercomm, request, Other::Connected) }
+}
+
+/// What is done at a port, which the root names.
+///
+/// # Safety
+/// As above.
+unsafe fn start_at(
+    what: &str,
+    port: *const c_char,
+    root: c_int,
+    comm: Handle,
+    intercomm: *mut Handle,
+    request: *mut Handle,
+    other: fn(Option<CString>) -> Other,
+) -> c_int {
+    // SAFETY: as required of the caller.
     unsafe {
-        let other = |_: &Internals, is_root| Ok(Other::Connected(name(port, is_root)?));
-        start("MPIX_Comm_iconnect would block", comm, root, intercomm, request, None, other)
+        let other = |_: &Internals, is_root| Ok(other(name(port, is_root)?));
+        start(what, comm, root, intercomm, request, None, other)
     }
 }
 

@@ -6,7 +6,8 @@
  *   CASE    one: four processes are spawned. two: twice two, at once and on the same communicator. bad: no such program.
  *           late: rank 1 calls later than all others, who make a communicator meanwhile. free: the request is freed at once.
  *           leave: nobody waits for the request of an iaccept. connect: the ranks 0 and 1 accept, and then wait for a message
- *           that 2 and 3 send when they have begun to connect. dead: the victim dies while those who accept wait for a connection. revoke: they give up.
+ *           that 2 and 3 send when they have begun to connect. dead: the victim dies while those who accept wait for a
+ *           connection. revoke: they give up.
  *           absent: the victim has died when the others call. later: it dies when the others have called and it has not.
  *   HOW     how the requests are completed: wait, waitall, waitany, test, testall, testsome; work: tested while messages are
  *           exchanged; threads: waited for, in a program with MPI_THREAD_MULTIPLE
