@@ -1,7 +1,7 @@
-/* Components of ringwatch in every rank: `hook` (start and end of MPI) and `coll` (a place between the discovery of the
- * collective components and the first communicator, and news of every communicator; selected without a function).
- * Declared without Open MPI's headers: the packaged ones do not compile, and these two structs are the same in every
- * release from 5.0 to 6.0. */
+/* Components of ringwatch in every rank: `hook` (start and end of MPI), `coll` (a place between the discovery of the
+ * collective components and the first communicator, and news of every communicator; selected without a function), `osc`
+ * and `io` (a place around the making of every window and of every file, of which another component does the work).
+ * Declared without Open MPI's headers: the packaged ones do not compile. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -105,4 +105,131 @@ static const struct coll coll_component = {
 };
 RW_EXPORTED_TABLE(mca_coll_ringwatch_component, coll_component)
 
-const int rw_ompi_tables = 2;
+/* ---- osc 3.0.0 ---- */
+
+struct osc { /* ompi_osc_base_component_2_0_0_t */
+    struct base base;
+    struct data data;
+    int (*init)(bool progress_threads, bool mpi_threads);
+    int (*query)(void *window, void **memory, size_t size, int unit, void *communicator, void *info, int flavor);
+    int (*select)(void *window, void **memory, size_t size, int unit, void *communicator, void *info, int flavor,
+                  int *model);
+    int (*finalize)(void);
+};
+
+static int is_fault_tolerant(bool progress_threads, bool mpi_threads)
+{
+    (void) progress_threads, (void) mpi_threads;
+    return rw_rank_is_served();
+}
+
+static int query_window(void *window, void **memory, size_t size, int unit, void *communicator, void *info, int flavor)
+{
+    (void) memory, (void) size, (void) unit, (void) info, (void) flavor;
+    return rw_rank_wants_window(window, communicator) ? HIGHEST_PRIORITY : -1;
+}
+
+static int select_window(void *window, void **memory, size_t size, int unit, void *communicator, void *info, int flavor,
+                         int *model)
+{
+    (void) info;
+    return rw_rank_make_window(window, memory, size, unit, communicator, flavor, model);
+}
+
+static int finalize_windows(void)
+{
+    return 0;
+}
+
+static const struct osc osc_component = {
+    .base = {BASE("osc", 3, 0, 0)},
+    .init = is_fault_tolerant,
+    .query = query_window,
+    .select = select_window,
+    .finalize = finalize_windows,
+};
+RW_EXPORTED_TABLE(mca_osc_ringwatch_component, osc_component)
+
+/* ---- io 2.0.0 ---- */
+
+enum { FILE_FUNCTIONS = 53 };
+
+struct file_module { /* mca_io_base_module_2_0_0_t */
+    int (*open)(void *communicator, const char *name, int mode, void *info, void *file);
+    int (*close)(void *file);
+    void *others[FILE_FUNCTIONS - 2];
+};
+
+struct io { /* mca_io_base_component_2_0_0_t */
+    struct base base;
+    struct data data;
+    int (*init_query)(bool progress_threads, bool mpi_threads);
+    const struct file_module *(*file_query)(void *file, void **private_data, int *priority);
+    int (*file_unquery)(void *file, void *private_data);
+    int (*delete_query)(const char *name, void *info, void **private_data, bool *usable, int *priority);
+    int (*delete_unquery)(const char *name, void *info, void *private_data);
+    int (*delete_select)(const char *name, void *info, void *private_data);
+    int (*register_representation)(const char *, void *, void *, void *, void *);
+};
+
+static int open_file(void *communicator, const char *name, int mode, void *info, void *file)
+{
+    (void) name, (void) mode, (void) info;
+    return rw_rank_open_file(file, communicator, (void *) open_file);
+}
+
+/* Of a file that was not opened. */
+static int close_file(void *file)
+{
+    (void) file;
+    return 0;
+}
+
+static const struct file_module file_module = {.open = open_file, .close = close_file};
+
+static const struct file_module *query_file(void *file, void **private_data, int *priority)
+{
+    *private_data = NULL;
+    *priority = HIGHEST_PRIORITY;
+    return rw_rank_wants_file(file) ? &file_module : NULL;
+}
+
+static int unquery_file(void *file, void *private_data)
+{
+    (void) file, (void) private_data;
+    return 0;
+}
+
+static int query_deletion(const char *name, void *info, void **private_data, bool *usable, int *priority)
+{
+    (void) name, (void) info, (void) private_data;
+    *usable = false;
+    *priority = -1;
+    return 0;
+}
+
+static int no_deletion(const char *name, void *info, void *private_data)
+{
+    (void) name, (void) info, (void) private_data;
+    return 0;
+}
+
+static int register_representation(const char *name, void *read, void *write, void *extent, void *state)
+{
+    (void) name, (void) read, (void) write, (void) extent, (void) state;
+    return 0;
+}
+
+static const struct io io_component = {
+    .base = {BASE("io", 2, 0, 0)},
+    .init_query = is_fault_tolerant,
+    .file_query = query_file,
+    .file_unquery = unquery_file,
+    .delete_query = query_deletion,
+    .delete_unquery = no_deletion,
+    .delete_select = no_deletion,
+    .register_representation = register_representation,
+};
+RW_EXPORTED_TABLE(mca_io_ringwatch_component, io_component)
+
+const int rw_ompi_tables = 4;

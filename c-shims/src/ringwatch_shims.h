@@ -67,5 +67,10 @@ int rw_rank_collectives_found(void);
 void *rw_rank_communicator(void *communicator);
 void rw_rank_init_done(void);
 void rw_rank_finalize_begins(void);
+int rw_rank_is_served(void);
+bool rw_rank_wants_window(void *window, void *communicator);
+int rw_rank_make_window(void *window, void **memory, size_t size, int unit, void *communicator, int flavor, int *model);
+bool rw_rank_wants_file(void *file);
+int rw_rank_open_file(void *file, void *communicator, void *own_open);
 
 #endif

@@ -20,18 +20,18 @@ use rdma_heartbeat::logging::say;
 use crate::handles::{Communicator, Handles, MemberDied};
 use crate::internals::{Internals, NONBLOCKING};
 use crate::objects::Object;
-use crate::property::{PROPERTIES, Property, SCOPE, UNIFORMITY};
+use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::statement::ERR_PROC_FAILED;
 use crate::uniformity::Uniformity;
-use crate::{dynamic, mended, module, openmpi, uniform};
+use crate::{construction, dynamic, mended, module, openmpi, owners, uniform, waiting};
 
 /// Index of the key that every communicator shows.
 const SHOWN: usize = 0;
 /// See [`Handles::index`]: `MPI_COMM_WORLD`.
 const WORLD: c_int = 0;
 /// What a subscription reports where the key is absent; no program can set it, for MPI refuses an empty value.
-const ABSENT: &CStr = c"";
+pub const ABSENT: &CStr = c"";
 
 /// The parameters of the properties.
 static DEFAULTS: [AtomicI32; 2] = [const { AtomicI32::new(0) }; 2];
@@ -67,12 +67,48 @@ struct Known {
     index: Option<c_int>,
 }
 
-/// What holds for a property of a communicator.
+/// What holds for a property of a communicator, a window or a file.
 #[derive(Clone, Copy)]
-struct Setting {
-    value: c_int,
+pub struct Setting {
+    pub value: c_int,
     /// Which of the spellings its info has, as a mask.
-    spelled: u8,
+    pub spelled: u8,
+}
+
+impl Setting {
+    /// One that is shown under the first key only.
+    pub fn new(value: c_int) -> Self {
+        Self { value, spelled: 1 << SHOWN }
+    }
+
+    /// What the info shows for a spelling.
+    pub fn shown(self, which: usize, spelling: usize) -> Option<&'static CStr> {
+        (self.spelled & 1 << spelling != 0).then(|| PROPERTIES[which].words[self.value as usize])
+    }
+}
+
+/// A communicator of which a window or a file consists.
+#[derive(Clone, Copy)]
+pub struct Part {
+    pub comm: Communicator,
+    /// See [`Handles::index`].
+    index: c_int,
+}
+
+impl Part {
+    /// Interrupts every operation on it.
+    pub fn revoke(&self) {
+        if let Some(all) = present().filter(|all| all.mpi.lives(self.comm, self.index)) {
+            all.mpi.revoke(self.comm);
+        }
+    }
+
+    /// Gives it a value of a property.
+    pub fn set(&self, which: usize, value: c_int) {
+        if let Some(all) = present().filter(|all| all.mpi.lives(self.comm, self.index)) {
+            all.adopt(self.comm, which, value, SHOWN);
+        }
+    }
 }
 
 impl Known {
@@ -106,24 +142,34 @@ pub fn created(handle: *mut c_void) -> *mut c_void {
         Some(Communicators { mpi: mpi?, next, attributes, bad_values, known: Mutex::default() })
     };
     let Some(all) = COMMUNICATORS.get_or_init(find) else { return std::ptr::null_mut() };
-    all.add(Communicator::from_handle(handle));
+    let comm = Communicator::from_handle(handle);
+    waiting::moved();
+    all.add(comm);
+    if INITIALISED.load(Ordering::Relaxed) {
+        construction::joined(Part { comm, index: all.mpi.index(comm) });
+    }
     Internals::get().map_or(std::ptr::null_mut(), |mpi| module::of(mpi, handle))
 }
 
 /// A communicator has its collectives.
 pub fn completed(handle: *mut c_void) {
     let Some(all) = COMMUNICATORS.get().and_then(Option::as_ref) else { return };
-    if let Some(known) = all.known().get_mut(&Communicator::from_handle(handle)) {
+    let comm = Communicator::from_handle(handle);
+    if !construction::completed(comm) {
+        all.known().remove(&comm);
+    }
+    if let Some(known) = all.known().get_mut(&comm) {
         known.complete = true;
     }
     if INITIALISED.load(Ordering::Relaxed) {
-        all.mend(Communicator::from_handle(handle));
+        all.mend(comm);
     }
 }
 
 /// A communicator is being freed.
 pub fn freed(handle: *mut c_void) {
     let Some(all) = COMMUNICATORS.get().and_then(Option::as_ref) else { return };
+    construction::left(Communicator::from_handle(handle));
     uniform::forget(handle, INITIALISED.load(Ordering::Relaxed));
     all.known().remove(&Communicator::from_handle(handle));
 }
@@ -148,6 +194,53 @@ pub fn finalising() {
 /// `MPI_Finalize` takes the library apart: nothing is interrupted any more.
 pub fn closed() {
     INITIALISED.store(false, Ordering::Relaxed);
+}
+
+/// What Open MPI has for communicators.
+pub fn handles() -> Option<&'static Handles> {
+    present().map(|all| &all.mpi)
+}
+
+/// What holds for a communicator, of each property.
+pub fn values(handle: *mut c_void) -> [c_int; 2] {
+    let known = present().and_then(|all| all.known().get(&Communicator::from_handle(handle)).copied());
+    known.map_or([0; 2], |known| known.settings.map(|setting| setting.value))
+}
+
+/// Sets what the duplicates of a communicator begin with.
+pub fn bequeath(handle: *mut c_void, which: usize, value: c_int) {
+    if let Some(all) = present() {
+        all.hand_on(Communicator::from_handle(handle), which, value);
+    }
+}
+
+/// Interrupts every operation on a communicator that lives.
+pub fn revoke(comm: Communicator) {
+    if let Some(all) = present() {
+        all.mpi.revoke(comm);
+    }
+}
+
+/// The code of the error for a bad value of a property.
+pub fn bad_value(which: usize) -> c_int {
+    present().map_or(0, |all| all.bad_value(which))
+}
+
+/// Makes these spellings of a key agree with it, in the info of a communicator, a window or a file.
+pub fn align(object: Communicator, which: usize, spelled: u8, value: c_int) {
+    let (Some(mpi), property) = (handles(), &PROPERTIES[which]) else { return };
+    ALIGNING.set(true);
+    for (other, key) in property.spellings.iter().enumerate() {
+        if spelled & 1 << other != 0 {
+            mpi.set_info(object, key, property.words[value as usize]);
+        }
+    }
+    ALIGNING.set(false);
+}
+
+/// Whether this thread does so.
+pub fn is_aligning() -> bool {
+    ALIGNING.get()
 }
 
 /// A process of the job is dead: interrupts what has the scope global.
@@ -175,6 +268,8 @@ unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool)
                 crate::rank_died(rank as u32);
             }
             uniform::member_died(handle, rank, remote, all.next);
+            construction::member_died(handle);
+            owners::member_died(comm, rank);
             if let Some(known) = all.known().get_mut(&comm) {
                 known.damaged = true;
             }
@@ -203,7 +298,8 @@ impl Communicators {
             let inherited =
                 self.attributes[which].get().copied().flatten().and_then(|key| self.mpi.attribute(comm, key));
             let value = inherited.unwrap_or_else(|| DEFAULTS[which].load(Ordering::Relaxed));
-            Setting { value: if is_possible(which, value, comm) { value } else { 0 }, spelled: 1 << SHOWN }
+            let is_possible = is_possible(which, value, comm) && !(which == UNIFORMITY && construction::is_copying());
+            Setting::new(if is_possible { value } else { 0 })
         });
         let index = INITIALISED.load(Ordering::Relaxed).then(|| self.mpi.index(comm));
         self.known().insert(comm, Known { settings, complete: false, damaged: false, index });
@@ -214,13 +310,9 @@ impl Communicators {
 
     /// A key of the communicator's info has this value now; returns what it shall show.
     fn changed(&self, comm: Communicator, key: &CStr, value: &CStr) -> Option<&'static CStr> {
-        let spelled = |property: &Property| property.spellings.iter().position(|known| *known == key);
-        let which = PROPERTIES.iter().position(|property| spelled(property).is_some())?;
+        let (which, spelling) = property::of_key(key)?;
         let property = &PROPERTIES[which];
-        let spelling = spelled(property)?;
-        let setting = self.known().get(&comm)?.settings[which];
-        let word = |value| property.words[value as usize];
-        let shown = (setting.spelled & 1 << spelling != 0).then(|| word(setting.value));
+        let shown = self.known().get(&comm)?.settings[which].shown(which, spelling);
         if value == ABSENT || ALIGNING.get() {
             return shown;
         }
@@ -229,7 +321,7 @@ impl Communicators {
             return shown;
         };
         self.adopt(comm, which, value, spelling);
-        Some(word(value))
+        Some(property.words[value as usize])
     }
 
     fn adopt(&self, comm: Communicator, which: usize, value: c_int, spelling: usize) {
@@ -241,21 +333,18 @@ impl Communicators {
                 *known
             }
         };
-        let property = &PROPERTIES[which];
-        ALIGNING.set(true);
-        for (other, key) in property.spellings.iter().enumerate() {
-            if other != spelling && settings[which].spelled & 1 << other != 0 {
-                self.mpi.set_info(comm, key, property.words[value as usize]);
-            }
-        }
-        ALIGNING.set(false);
-        if let Some(attribute) = *self.attributes[which].get_or_init(|| self.mpi.inherited_attribute()) {
-            self.mpi.set_attribute(comm, attribute, value);
-        }
+        align(comm, which, settings[which].spelled & !(1 << spelling), value);
+        self.hand_on(comm, which, value);
         if which == UNIFORMITY {
             self.equip(comm);
         } else if Scope::of(value) != Scope::Local && damaged {
             self.mpi.revoke(comm);
+        }
+    }
+
+    fn hand_on(&self, comm: Communicator, which: usize, value: c_int) {
+        if let Some(attribute) = *self.attributes[which].get_or_init(|| self.mpi.inherited_attribute()) {
+            self.mpi.set_attribute(comm, attribute, value);
         }
     }
 
@@ -288,16 +377,12 @@ impl Communicators {
     }
 
     fn refuse(&self, comm: Communicator, which: usize, key: &CStr, value: &CStr) {
-        let refusal = PROPERTIES[which].refusal;
-        let reason = refusal.to_string_lossy();
-        say(&format!(
-            "ringwatch: the info key {} cannot be '{}': {}",
-            key.to_string_lossy(),
-            value.to_string_lossy(),
-            reason.trim_start_matches("MPI_ERR_INFO_VALUE: ")
-        ));
-        let code = *self.bad_values[which].get_or_init(|| self.mpi.info_value_error(refusal));
-        self.mpi.raise(comm, code);
+        say(&property::refusal(which, key, value));
+        self.mpi.raise(comm, self.bad_value(which));
+    }
+
+    fn bad_value(&self, which: usize) -> c_int {
+        *self.bad_values[which].get_or_init(|| self.mpi.info_value_error(PROPERTIES[which].refusal))
     }
 
     fn interrupt(&self, concerns: impl Fn(Scope, Communicator) -> bool) {
@@ -310,6 +395,7 @@ impl Communicators {
         for (comm, index) in concerned {
             if index.is_none_or(|index| self.mpi.lives(comm, index)) {
                 self.mpi.revoke(comm);
+                owners::interrupted(comm);
             }
         }
     }

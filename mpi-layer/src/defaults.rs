@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_int};
 
 use rdma_heartbeat::defaults::Default;
 
-use crate::openmpi::Parameter;
+use crate::openmpi::{self, Parameter};
 
 /// Parameters that are read before the first contact with other processes. Returns what was changed, as a mask.
 pub fn before_processes_are_known() -> u32 {
@@ -49,6 +49,18 @@ fn honest_allgatherv() -> u32 {
         }
         _ => 0,
     }
+}
+
+/// Parameters of collective I/O, whose components are known from the first file on. Returns what was changed.
+pub fn before_files_are_opened() -> u32 {
+    if !openmpi::register_framework(c"ompi_fcoll_base_framework") {
+        return 0;
+    }
+    // All but fcoll/individual use what they could not gather from the dead.
+    let without = |component| {
+        change(c"fcoll", Some(component), c"priority", Default::SteadyFiles, |parameter| parameter.set_integer(0))
+    };
+    without(c"vulcan") | without(c"dynamic") | without(c"dynamic_gen2")
 }
 
 fn change(framework: &CStr, component: Option<&CStr>, name: &CStr, what: Default, set: impl FnOnce(&Parameter)) -> u32 {

@@ -53,6 +53,10 @@ pub struct Internals {
     size: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
     rank: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
     is_inter: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
+    group: unsafe extern "C" fn(Object, *mut Object) -> c_int,
+    translate: unsafe extern "C" fn(Object, c_int, *const c_int, Object, *mut c_int) -> c_int,
+    duplicate: unsafe extern "C" fn(Object, *mut Object) -> c_int,
+    free: unsafe extern "C" fn(*mut Object) -> c_int,
 }
 
 // SAFETY: addresses of functions and of objects that live as long as libmpi.
@@ -91,6 +95,10 @@ impl Internals {
                 size: library.function(c"PMPI_Comm_size")?,
                 rank: library.function(c"PMPI_Comm_rank")?,
                 is_inter: library.function(c"PMPI_Comm_test_inter")?,
+                group: library.function(c"PMPI_Comm_group")?,
+                translate: library.function(c"PMPI_Group_translate_ranks")?,
+                duplicate: library.function(c"ompi_comm_dup")?,
+                free: library.function(c"ompi_comm_free")?,
             })
         }
     }
@@ -133,17 +141,57 @@ impl Internals {
         self.number(self.is_inter, comm) != 0
     }
 
+    /// Whether a group has one of these ranks of a communicator.
+    pub fn group_has_any(&self, group: Object, comm: Object, ranks: &[c_int]) -> bool {
+        let (mut whole, mut there) = (std::ptr::null_mut(), vec![0; ranks.len()]);
+        let count = c_int::try_from(ranks.len()).unwrap_or(0);
+        // SAFETY: a communicator and a group that live, and room for the answers; the new group is given back.
+        unsafe {
+            (self.group)(comm, &mut whole);
+            (self.translate)(whole, count, ranks.as_ptr(), group, there.as_mut_ptr());
+            (self.group_free)(&mut whole);
+        }
+        there.iter().any(|rank| *rank >= 0)
+    }
+
+    /// A duplicate of a communicator, or why there is none; no error handler is called.
+    pub fn duplicate(&self, comm: Object) -> Result<Object, c_int> {
+        let mut made = std::ptr::null_mut();
+        // SAFETY: a communicator that lives, and room for the answer.
+        match unsafe { (self.duplicate)(comm, &mut made) } {
+            0 => Ok(made),
+            code => Err(code),
+        }
+    }
+
+    /// Frees a communicator that [`duplicate`](Self::duplicate) has made.
+    pub fn free(&self, mut comm: Object) {
+        // SAFETY: as said; nobody else knows it.
+        unsafe { (self.free)(&mut comm) };
+    }
+
     /// Whether a member is known to be dead.
     pub fn has_dead_members(&self, comm: Object) -> bool {
-        let mut group = std::ptr::null_mut();
-        // SAFETY: a communicator that lives, and room for the answer, which is given back.
+        !self.dead_members(comm).is_empty()
+    }
+
+    /// The ranks of the members that are known to be dead.
+    pub fn dead_members(&self, comm: Object) -> Vec<c_int> {
+        let (mut dead, mut whole) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: a communicator that lives, and room for the answers, which are given back.
         unsafe {
-            if (self.failed)(comm, &mut group) != 0 {
-                return false;
+            if (self.failed)(comm, &mut dead) != 0 {
+                return Vec::new();
             }
-            let dead = self.number(self.group_size, group);
-            (self.group_free)(&mut group);
-            dead > 0
+            let count = self.number(self.group_size, dead);
+            let from: Vec<c_int> = (0..count).collect();
+            let mut ranks = vec![0; from.len()];
+            if count > 0 && (self.group)(comm, &mut whole) == 0 {
+                (self.translate)(dead, count, from.as_ptr(), whole, ranks.as_mut_ptr());
+                (self.group_free)(&mut whole);
+            }
+            (self.group_free)(&mut dead);
+            ranks
         }
     }
 

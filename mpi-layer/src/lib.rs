@@ -10,6 +10,7 @@
 mod collectives;
 mod communicators;
 mod connections;
+mod construction;
 mod defaults;
 mod dynamic;
 mod handles;
@@ -18,20 +19,24 @@ mod line;
 mod mended;
 mod module;
 mod objects;
+mod onesided;
 mod openmpi;
+mod owners;
 mod property;
 mod requests;
 mod scope;
 mod shadows;
 mod statement;
+mod storage;
 mod turn;
 mod uniform;
 mod uniformity;
+mod waiting;
 
 use std::ffi::{CString, c_int, c_void};
-use std::panic::catch_unwind;
-use std::sync::OnceLock;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Once, OnceLock};
 
 use connections::Connections;
 use openmpi::OpenMpi;
@@ -51,12 +56,18 @@ const FIRST_JOB: u32 = 1;
 
 static RANK: OnceLock<Rank> = OnceLock::new();
 static SEEN: AtomicU32 = AtomicU32::new(0);
+/// What the log's length is as long as there is nothing to do; [`ALWAYS`] where there is.
+static EXPECTED: AtomicU32 = AtomicU32::new(0);
+/// No log is that long.
+const ALWAYS: u32 = u32::MAX;
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// This rank in a fault-tolerant job.
 struct Rank {
     segment: Segment,
     slot: u32,
+    /// Its number among all ranks.
+    number: u32,
     mpi: OnceLock<Option<OpenMpi>>,
 }
 
@@ -87,7 +98,7 @@ impl Rank {
             }
         };
         let slot = segment.slot_of(rank)?;
-        Some(Self { segment, slot, mpi: OnceLock::new() })
+        Some(Self { segment, slot, number: rank, mpi: OnceLock::new() })
     }
 
     fn enter(&self, phase: Phase) {
@@ -109,8 +120,17 @@ impl Rank {
         mpi.report(job, number - first);
     }
 
-    /// Reports what the log holds beyond `SEEN`; returns how many entries that was.
+    /// Does what there is to do, and says what is to be expected then.
     #[cold]
+    fn look(&self) -> c_int {
+        let seen = SEEN.load(Ordering::Relaxed);
+        let events = if self.segment.glance() == seen { 0 } else { self.catch_up() };
+        let watches = waiting::look(self.number);
+        EXPECTED.store(if watches { ALWAYS } else { SEEN.load(Ordering::Relaxed) }, Ordering::Relaxed);
+        events
+    }
+
+    /// Reports what the log holds beyond `SEEN`; returns how many entries that was.
     fn catch_up(&self) -> c_int {
         let Some(mpi) = self.mpi() else {
             SEEN.store(self.segment.len(), Ordering::Relaxed);
@@ -132,6 +152,7 @@ impl Rank {
             }
         }
         if events > 0 {
+            waiting::begin();
             self.segment.note_raised(self.slot, length, rdma_heartbeat::clock::now());
         }
         events
@@ -152,10 +173,10 @@ fn guarded(body: impl FnOnce() -> c_int + std::panic::UnwindSafe) -> c_int {
 
 unsafe extern "C" fn progress() -> c_int {
     let Some(rank) = RANK.get() else { return 0 };
-    if rank.segment.glance() == SEEN.load(Ordering::Relaxed) {
+    if rank.segment.glance() == EXPECTED.load(Ordering::Relaxed) {
         return 0;
     }
-    catch_unwind(|| rank.catch_up()).unwrap_or(0)
+    catch_unwind(|| rank.look()).unwrap_or(0)
 }
 
 /// `open` of the hook component: in `MPI_Init`, before any other part of MPI is set up.
@@ -196,6 +217,60 @@ pub extern "C" fn rw_rank_register() -> c_int {
 pub extern "C" fn rw_rank_communicator(handle: *mut c_void) -> *mut c_void {
     let created = || RANK.get().map_or(std::ptr::null_mut(), |_| communicators::created(handle));
     catch_unwind(created).unwrap_or(std::ptr::null_mut())
+}
+
+/// `init` of the osc and io components.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_rank_is_served() -> c_int {
+    if RANK.get().is_some() { SUCCESS } else { NOT_AVAILABLE }
+}
+
+/// `query` of the osc component: whether it takes part in the making of a window.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_rank_wants_window(_window: *mut c_void, _comm: *mut c_void) -> bool {
+    construction::is_possible()
+}
+
+/// `select` of the osc component: makes a window.
+///
+/// # Safety
+/// Called by Open MPI, with what it passes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_rank_make_window(
+    window: *mut c_void,
+    memory: *mut *mut c_void,
+    size: usize,
+    unit: c_int,
+    comm: *mut c_void,
+    flavor: c_int,
+    model: *mut c_int,
+) -> c_int {
+    let plan = onesided::Plan { memory, size, unit, flavor, model };
+    catch_unwind(AssertUnwindSafe(|| onesided::make(window, comm, plan))).unwrap_or(statement::ERR_INTERN)
+}
+
+/// `file_query` of the io component: whether it takes part in the opening of a file.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_rank_wants_file(_file: *mut c_void) -> bool {
+    construction::is_possible()
+}
+
+/// `file_open` of the io component's module: opens a file; `own_open` is the function of the module.
+///
+/// # Safety
+/// Called by Open MPI, with what it passes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_rank_open_file(file: *mut c_void, comm: *mut c_void, own_open: *mut c_void) -> c_int {
+    static FIRST: Once = Once::new();
+    let open = || {
+        FIRST.call_once(|| {
+            if let Some(rank) = RANK.get() {
+                rank.segment.note_changes(rank.slot, defaults::before_files_are_opened());
+            }
+        });
+        storage::open(file, comm, own_open)
+    };
+    catch_unwind(AssertUnwindSafe(open)).unwrap_or(statement::ERR_INTERN)
 }
 
 /// End of `MPI_Init`.
@@ -265,6 +340,16 @@ pub static mca_hook_ringwatch_component: c_shims::Table = c_shims::Table::empty(
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name that the framework looks for")]
 pub static mca_coll_ringwatch_component: c_shims::Table = c_shims::Table::empty();
+
+/// The component `osc/ringwatch`.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name that the framework looks for")]
+pub static mca_osc_ringwatch_component: c_shims::Table = c_shims::Table::empty();
+
+/// The component `io/ringwatch`.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name that the framework looks for")]
+pub static mca_io_ringwatch_component: c_shims::Table = c_shims::Table::empty();
 
 /// Makes the linker take the tables out of the archive of C shims.
 #[used]

@@ -91,6 +91,30 @@ impl OpenMpi {
     }
 }
 
+/// Makes the parameters of a framework known that is not open yet; false if there is none of this name.
+pub fn register_framework(name: &CStr) -> bool {
+    let Some(library) = Library::loaded() else { return false };
+    // SAFETY: the type is that of mca_base_framework.h, and the symbol is a framework.
+    unsafe {
+        let register: Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int> =
+            library.function(c"mca_base_framework_register");
+        let (Some(register), Some(framework)) = (register, library.symbol(name)) else { return false };
+        register(framework, 0) == 0
+    }
+}
+
+/// Has one of MPI's functions `name` call the error handler of an object.
+pub fn raise(name: &CStr, object: *mut c_void, code: c_int) {
+    let Some(library) = Library::loaded() else { return };
+    // SAFETY: callers name a function of that type, and pass an object of its kind that lives.
+    unsafe {
+        let call: Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int> = library.function(name);
+        if let Some(call) = call {
+            call(object, code);
+        }
+    }
+}
+
 /// Has `callback` called in every turn of MPI's progress loop; false if this Open MPI has no such loop.
 pub fn register_progress(callback: Progress) -> bool {
     progress_function(c"opal_progress_register", callback)

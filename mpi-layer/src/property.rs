@@ -1,11 +1,11 @@
-//! What communicators can be told with info keys and parameters.
+//! What communicators, windows and files can be told with info keys and parameters.
 
 use std::ffi::{CStr, c_int};
 
 use crate::scope::{self, Scope};
 use crate::uniformity::{self, Uniformity};
 
-/// What a communicator can be told with info keys: one of three values.
+/// What a communicator, a window or a file can be told with info keys: one of three values.
 pub struct Property {
     /// Name of its parameter.
     pub parameter: &'static CStr,
@@ -32,7 +32,7 @@ pub const PROPERTIES: [Property; 2] = [
         spellings: &scope::SPELLINGS,
         words: [Scope::ALL[0].word(), Scope::ALL[1].word(), Scope::ALL[2].word()],
         parse: |word| Scope::parse(word).map(Scope::value),
-        refusal: c"MPI_ERR_INFO_VALUE: an error scope is local, group or global; the communicator stays as it was",
+        refusal: c"MPI_ERR_INFO_VALUE: an error scope is local, group or global; nothing changes",
     },
     Property {
         parameter: c"error_uniform",
@@ -40,6 +40,23 @@ pub const PROPERTIES: [Property; 2] = [
         spellings: &uniformity::SPELLINGS,
         words: [Uniformity::ALL[0].word(), Uniformity::ALL[1].word(), Uniformity::ALL[2].word()],
         parse: |word| Uniformity::parse(word).map(Uniformity::value),
-        refusal: c"MPI_ERR_INFO_VALUE: error uniformity is local, create or coll, and local among two groups; the communicator stays as it was",
+        refusal: c"MPI_ERR_INFO_VALUE: error uniformity is local, create or coll, and local among two groups; nothing changes",
     },
 ];
+
+/// The property and the spelling that an info key is.
+pub fn of_key(key: &CStr) -> Option<(usize, usize)> {
+    PROPERTIES.iter().enumerate().find_map(|(which, property)| {
+        property.spellings.iter().position(|known| *known == key).map(|spelling| (which, spelling))
+    })
+}
+
+/// The sentence about a bad value.
+pub fn refusal(which: usize, key: &CStr, value: &CStr) -> String {
+    format!(
+        "ringwatch: the info key {} cannot be '{}': {}",
+        key.to_string_lossy(),
+        value.to_string_lossy(),
+        PROPERTIES[which].refusal.to_string_lossy().trim_start_matches("MPI_ERR_INFO_VALUE: ")
+    )
+}

@@ -107,6 +107,7 @@ impl Request {
 pub struct Requests {
     class: *mut Class,
     null: *mut Request,
+    empty: *mut Request,
     in_fortran: Object,
     set_in_fortran: unsafe extern "C" fn(Object, c_int, Object) -> c_int,
     complete: unsafe extern "C" fn(*mut Request) -> c_int,
@@ -120,6 +121,7 @@ impl Requests {
             Some(Self {
                 class: library.symbol(c"ompi_coll_base_nbc_request_t_class")?.cast(),
                 null: library.predefined(c"ompi_request_null")?.cast(),
+                empty: library.symbol(c"ompi_request_empty")?.cast(),
                 in_fortran: library.symbol(c"ompi_request_f_to_c_table")?,
                 set_in_fortran: library.function(c"opal_pointer_array_set_item")?,
                 complete: library.function(c"ompi_grequest_complete")?,
@@ -132,6 +134,11 @@ impl Requests {
     pub fn request(&self, classes: &Classes) -> *mut Request {
         // SAFETY: a class of Open MPI.
         unsafe { classes.object(self.class).cast() }
+    }
+
+    /// Open MPI's request of operations that have ended well.
+    pub fn empty(&self) -> *mut Request {
+        self.empty
     }
 
     /// Makes a request ready for its use on `comm`. A persistent one is active from its start.

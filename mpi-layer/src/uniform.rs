@@ -137,17 +137,36 @@ pub fn finish(comm: Object, slot: usize, call: impl FnOnce(Object) -> c_int) -> 
                 line.end();
             }
         }
-        let code = Arc::new(AtomicI32::new(NO_CODE));
-        operation.told = Told::Caller(code.clone());
-        line.append(operation);
-        loop {
-            line.advance(mpi);
-            match code.load(Ordering::Acquire) {
-                NO_CODE => mpi.progress(),
-                code => return code,
-            }
-        }
+        await_agreement(mpi, &line, operation)
     })
+}
+
+/// An operation that is made of several, on which the members agree as on one if the communicator is uniform.
+pub fn agree_on(comm: Object, call: impl FnOnce() -> c_int) -> c_int {
+    let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return call() };
+    let mut operation = Operation::cut(Told::Nobody);
+    match line.begin(mpi) {
+        Begin::Nested => return call(),
+        Begin::Cut => {}
+        Begin::Now => {
+            operation.code = call();
+            line.end();
+        }
+    }
+    await_agreement(mpi, &line, operation)
+}
+
+fn await_agreement(mpi: &Internals, line: &Line, mut operation: Operation) -> c_int {
+    let code = Arc::new(AtomicI32::new(NO_CODE));
+    operation.told = Told::Caller(code.clone());
+    line.append(operation);
+    loop {
+        line.advance(mpi);
+        match code.load(Ordering::Acquire) {
+            NO_CODE => mpi.progress(),
+            code => return code,
+        }
+    }
 }
 
 /// An operation that does not block: its errors are those of its request.

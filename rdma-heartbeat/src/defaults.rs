@@ -15,11 +15,19 @@ pub enum Default {
     IgnoreBrokenPipes = 8,
     /// `MPI_Allgatherv` by an algorithm that reports errors.
     HonestAllgatherv = 16,
+    /// Collective I/O by algorithms that bear failures.
+    SteadyFiles = 32,
 }
 
 impl Default {
-    const ALL: [Self; 5] =
-        [Self::AddProcsCutoff, Self::AsyncFinalize, Self::NoHan, Self::IgnoreBrokenPipes, Self::HonestAllgatherv];
+    const ALL: [Self; 6] = [
+        Self::AddProcsCutoff,
+        Self::AsyncFinalize,
+        Self::NoHan,
+        Self::IgnoreBrokenPipes,
+        Self::HonestAllgatherv,
+        Self::SteadyFiles,
+    ];
 
     /// The changes in a mask.
     pub fn in_mask(mask: u32) -> impl Iterator<Item = Self> {
@@ -35,6 +43,7 @@ impl Default {
             Self::NoHan => "coll_han_priority=-1",
             Self::IgnoreBrokenPipes => "SIGPIPE=ignored",
             Self::HonestAllgatherv => "coll_tuned_allgatherv_algorithm=2",
+            Self::SteadyFiles => "fcoll_vulcan_priority=0",
         }
     }
 }

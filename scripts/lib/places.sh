@@ -38,7 +38,7 @@ find_places() {
 # Files that make up an installation, relative to nothing, one per line.
 installed_files() {
   printf '%s\n' "$plugin_folder/pmix_mca_psensor_ringwatch.so" "$plugin_folder/pmix_mca_pnet_ringwatch.so" \
-    "$mpi_folder/mca_hook_ringwatch.so" "$mpi_folder/mca_coll_ringwatch.so" \
+    "$mpi_folder"/mca_{hook,coll,osc,io}_ringwatch.so \
     "$library_folder/libringwatch.so" "$header_folder"/{ringwatch,ringwatchf,ringwatchf08}.h \
     ${python_folder:+"$python_folder/ringwatch.py"} "$program_folder/ringwatchd" "$program_folder/ringwatch"
 }

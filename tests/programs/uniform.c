@@ -7,7 +7,8 @@
  *   HOW      how the communicators get it: set (MPI_Comm_set_info), group (the same, and the error scope group), dup
  *            (duplicates of ones that were set) or default (not at all: the job's parameter)
  *   OP       an operation of the table below; with "i" before it without blocking, with "p" persistent, with
- *            "s" several at once without blocking
+ *            "s" several at once without blocking; a constructor of communicators, windows or files; or what all members
+ *            do with a window or a file, which has the uniformity of the communicator that it was made from
  *
  * For operation k, counted from 0, the victim is the rank size - 1 - k, which kills itself in a call and at a moment
  * that the seed decides. Members of a communicator stand in an order that the seed decides, too. Events are lines "rank nanoseconds
@@ -32,6 +33,9 @@ static unsigned long seed = 1;
 /* Keeps the errors local, whatever the default: here deaths are looked for. */
 static MPI_Comm calm;
 static MPI_Request from_victim[MOST_OPERATIONS];
+static char data_path[600];
+static MPI_Win window;
+static MPI_File file;
 
 /* The same sequence at every rank: a linear congruential generator. */
 static unsigned long draw(void) {
@@ -147,8 +151,52 @@ static int expected(const char *name) {
     return 1;
 }
 
+/* Makes a window or a file, of which nothing remains. */
+static int owner(MPI_Comm comm, const char *name) {
+    static int memory[MOST_MEMBERS], *allocated;
+    MPI_Win window = MPI_WIN_NULL;
+    MPI_File file;
+    int code;
+    if (!strcmp(name, "win_create"))
+        code = MPI_Win_create(memory, sizeof memory, sizeof *memory, MPI_INFO_NULL, comm, &window);
+    else if (!strcmp(name, "win_allocate"))
+        code = MPI_Win_allocate(sizeof memory, sizeof *memory, MPI_INFO_NULL, comm, &allocated, &window);
+    else if (!strcmp(name, "win_allocate_shared"))
+        code = MPI_Win_allocate_shared(sizeof memory, sizeof *memory, MPI_INFO_NULL, comm, &allocated, &window);
+    else if (!strcmp(name, "win_create_dynamic")) code = MPI_Win_create_dynamic(MPI_INFO_NULL, comm, &window);
+    else {
+        code = MPI_File_open(comm, data_path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+        if (code == MPI_SUCCESS) MPI_File_close(&file);
+    }
+    if (window != MPI_WIN_NULL) {
+        MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+        MPI_Win_free(&window);
+    }
+    return code;
+}
+
+/* What all members do with a file or a window. */
+static int together(const char *name) {
+    if (!strcmp(name, "win_fence")) return MPI_Win_fence(0, window);
+    if (!strcmp(name, "write_at_all"))
+        return MPI_File_write_at_all(file, me * (MPI_Offset)sizeof *sent, sent, 1, MPI_INT, MPI_STATUS_IGNORE);
+    if (!strcmp(name, "read_at_all"))
+        return MPI_File_read_at_all(file, me * (MPI_Offset)sizeof *sent, got, 1, MPI_INT, MPI_STATUS_IGNORE);
+    if (!strcmp(name, "write_ordered")) return MPI_File_write_ordered(file, sent, 1, MPI_INT, MPI_STATUS_IGNORE);
+    if (!strcmp(name, "set_view")) return MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL);
+    return MPI_File_sync(file);
+}
+
+static bool is_together(const char *name) {
+    static const char *all[] = {"win_fence", "write_at_all", "read_at_all", "write_ordered", "set_view", "sync"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcmp(all[i], name)) return true;
+    return false;
+}
+
 /* A constructor, of which nothing remains. */
 static int constructor(MPI_Comm comm, const char *name) {
+    if (!strncmp(name, "win_", 4) || !strcmp(name, "file_open")) return owner(comm, name);
     MPI_Comm made = MPI_COMM_NULL;
     int code, one = 1, wraps = 1, left = (me + members - 1) % members, right = (me + 1) % members;
     if (!strcmp(name, "dup")) code = MPI_Comm_dup(comm, &made);
@@ -203,11 +251,17 @@ static void repeat(int k, MPI_Comm comm, const char *operation, int last_call, u
     }
     bool collects = is_collective(name);
     MPI_Request request = MPI_REQUEST_NULL;
+    if (!strcmp(name, "win_fence")) {
+        MPI_Win_create(room, sizeof room, sizeof **room, MPI_INFO_NULL, comm, &window);
+        MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+    } else if (is_together(name))
+        MPI_File_open(comm, data_path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
     int first = MPI_SUCCESS, next = MPI_SUCCESS, failed = -1;
     for (int call = 0, calls = 1; next == MPI_SUCCESS; call += calls) {
         int codes[SEVERAL];
         if (last_call >= 0 && last_call < call + calls) ualarm(life, 0), last_call = -1;
         if (collects) calls = collective(comm, name, form, &request, codes);
+        else if (is_together(name)) codes[0] = together(name);
         else codes[0] = constructor(comm, name);
         for (int i = 0; i < calls; i++) {
             bool right = !collects || expected(name) < 0 || room[i][0] == expected(name);
@@ -232,6 +286,7 @@ int main(int count, char **arguments) {
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
     }
     enter_world(&count, &arguments, dir);
+    snprintf(data_path, sizeof data_path, "%s/data", dir);
 
     MPI_Comm_dup(MPI_COMM_WORLD, &calm);
     set_key(calm, "mpix_error_uniform", "local");

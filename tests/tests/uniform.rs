@@ -15,6 +15,8 @@ const TRUNCATE: &str = "15";
 const OTHER: &str = "16";
 /// `MPI_ERR_INTERN`, to which Open MPI's own `MPI_Comm_idup` turns every error of a failure.
 const INTERN: &str = "17";
+/// `MPI_ERR_WIN`, to which most of Open MPI's constructors of windows turn every error.
+const WIN: &str = "53";
 /// Most operations of one job: each costs it a rank.
 const AT_ONCE: usize = 5;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -42,6 +44,9 @@ const NEIGHBOURHOOD: [&str; 5] =
     ["neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv", "neighbor_alltoallw"];
 const CONSTRUCTORS: [&str; 8] =
     ["dup", "idup", "split", "split_type", "create", "cart_create", "graph_create", "dist_graph_adjacent"];
+
+const WINDOWS_AND_FILES: [&str; 4] = ["win_create", "win_allocate", "win_create_dynamic", "file_open"];
+const TOGETHER: [&str; 6] = ["win_fence", "write_at_all", "read_at_all", "write_ordered", "set_view", "sync"];
 
 fn program() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -100,6 +105,7 @@ fn strike_in(
             // Where a death revokes as well, the one or the other is met first.
             let expected: &[[&str; 2]] = match (*operation, how) {
                 ("idup", _) => &[[INTERN, INTERN]],
+                ("win_create" | "win_allocate" | "win_create_dynamic", _) => &[[WIN, WIN]],
                 (_, "group") => &[[REVOKED, REVOKED], [PROC_FAILED, REVOKED], [PROC_FAILED, PROC_FAILED]],
                 _ => &[[PROC_FAILED, PROC_FAILED]],
             };
@@ -159,6 +165,39 @@ fn constructors() {
 #[test]
 fn constructors_where_all_collectives_are_uniform() {
     strike_all("coll", "", &CONSTRUCTORS);
+}
+
+/// Without any of it every survivor crashed here.
+#[test]
+fn constructors_of_windows_and_files() {
+    strike_all("create", "", &WINDOWS_AND_FILES);
+}
+
+#[test]
+fn constructors_of_windows_and_files_where_all_collectives_are_uniform() {
+    strike_all("coll", "", &WINDOWS_AND_FILES);
+}
+
+/// Of processes that share memory.
+#[test]
+fn constructor_of_shared_windows() {
+    in_lab(|lab| {
+        for seed in 1..=repetitions() {
+            strike(
+                lab,
+                Job::new().on(&["h1"], 8).options(&["--bind-to", "none"]),
+                "create",
+                "set",
+                seed,
+                &["win_allocate_shared"],
+            );
+        }
+    });
+}
+
+#[test]
+fn what_all_members_do_with_windows_and_files() {
+    strike_all("coll", "", &TOGETHER);
 }
 
 /// What the tests above rule out does happen where nothing is uniform: the root is ahead of the others.

@@ -1,0 +1,159 @@
+//! Windows: how they are made, and the functions that take the place of Open MPI's own once a member is dead.
+//!
+//! Open MPI 5.0 waits for ever for the answer of a process that has died meanwhile, to a lock, a message or a flush, and
+//! nothing ends that from outside. So what needs a dead member is refused before it begins, and of who waits already a
+//! sentence is said ([`waiting`](crate::waiting)).
+
+use std::ffi::c_int;
+use std::mem::transmute;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::construction;
+use crate::objects::Object;
+use crate::openmpi::Library;
+use crate::owners::{self, Kind, Needs};
+use crate::statement::ERR_INTERN;
+use crate::waiting;
+
+/// Of `ompi_win_t`: the module of its component, which begins with its functions.
+pub const MODULE: usize = 0x110;
+
+/// What makes a window, Open MPI's choice among its components.
+type Select = unsafe extern "C" fn(Object, *mut Object, usize, c_int, Object, c_int, *mut c_int) -> c_int;
+
+/// Arguments of a window that is being made.
+pub struct Plan {
+    pub memory: *mut Object,
+    pub size: usize,
+    pub unit: c_int,
+    pub flavor: c_int,
+    pub model: *mut c_int,
+}
+
+/// Makes a window for the members of a communicator.
+pub fn make(window: Object, comm: Object, plan: Plan) -> c_int {
+    let Some(library) = Library::loaded() else { return ERR_INTERN };
+    // SAFETY: the type is that of osc/base/base.h.
+    let Some(select) = (unsafe { library.function::<Select>(c"ompi_osc_base_select") }) else { return ERR_INTERN };
+    // SAFETY: a new window, whose module has not been chosen.
+    let is_in_place = unsafe { module_of(window).is_null() };
+    owners::created(Kind::Window, window, comm);
+    let (code, parts) = construction::run(
+        comm,
+        // SAFETY: the arguments that were meant for it, and a duplicate of the communicator.
+        |copy| unsafe { select(window, plan.memory, plan.size, plan.unit, copy, plan.flavor, plan.model) },
+        // SAFETY: the window was made, and nobody has it yet.
+        || unsafe { take_apart(window) },
+    );
+    // SAFETY: as above.
+    if code == 0 && is_in_place && unsafe { !module_of(window).is_null() } {
+        owners::completed(window, parts);
+    } else {
+        owners::forget(window);
+    }
+    code
+}
+
+/// # Safety
+/// A window of an Open MPI 5.0.
+unsafe fn module_of(window: Object) -> Object {
+    // SAFETY: as required of the caller.
+    unsafe { window.byte_add(MODULE).cast::<Object>().read() }
+}
+
+/// # Safety
+/// A window that has its functions.
+unsafe fn take_apart(window: Object) {
+    type Free = unsafe extern "C" fn(Object) -> c_int;
+    // SAFETY: as required of the caller.
+    unsafe {
+        let module = module_of(window).cast::<Option<Free>>();
+        if let Some(free) = if module.is_null() { None } else { *module.add(FREE) } {
+            free(window);
+        }
+    }
+}
+
+const FREE: usize = 3;
+
+/// What a damaged window consists of stays until the end: Open MPI would wait in it for the answers of the dead.
+unsafe extern "C" fn free(window: Object) -> c_int {
+    let stock = owners::of(window).filter(|owner| !owner.is_damaged()).map(|owner| owner.stock_function(FREE));
+    owners::forget(window);
+    match stock {
+        // SAFETY: the stock function with the argument that was meant for it.
+        Some(stock) => unsafe { transmute::<Object, unsafe extern "C" fn(Object) -> c_int>(stock)(window) },
+        None => 0,
+    }
+}
+
+fn call(window: Object, slot: usize, needs: Needs, stock: impl FnOnce(Object) -> c_int) -> c_int {
+    let call = || {
+        waiting::moved();
+        let Some(owner) = owners::of(window) else { return ERR_INTERN };
+        owner.refusal(needs).unwrap_or_else(|| stock(owner.stock_function(slot)))
+    };
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or(ERR_INTERN)
+}
+
+/// The functions, each with its slot, without whom it cannot complete, and its arguments.
+macro_rules! functions {
+    ($($slot:literal $name:ident $needs:expr, ($($word:ident: $type:ty),*) of $window:ident;)*) => {
+        $(unsafe extern "C" fn $name($($word: $type),*) -> c_int {
+            type Stock = unsafe extern "C" fn($($type),*) -> c_int;
+            // SAFETY: the stock function of this slot with the arguments that were meant for it.
+            call($window, $slot, $needs, |stock| unsafe { transmute::<Object, Stock>(stock)($($word),*) })
+        })*
+
+        /// The functions of a damaged window, in the order of osc.h; null where Open MPI's own stays.
+        pub fn functions() -> Vec<Object> {
+            let mut all = vec![std::ptr::null_mut(); SLOTS];
+            all[FREE] = free as Object;
+            $(all[$slot] = $name as Object;)*
+            all
+        }
+    };
+}
+
+const SLOTS: usize = 29;
+
+#[rustfmt::skip]
+functions! {
+    4 put Needs::Rank(to), (from: Object, n: c_int, kind: Object, to: c_int, at: isize, room: c_int, as_kind: Object,
+        window: Object) of window;
+    5 get Needs::Rank(to), (into: Object, n: c_int, kind: Object, to: c_int, at: isize, room: c_int, as_kind: Object,
+        window: Object) of window;
+    6 accumulate Needs::Rank(to), (from: Object, n: c_int, kind: Object, to: c_int, at: isize, room: c_int,
+        as_kind: Object, operation: Object, window: Object) of window;
+    7 compare_and_swap Needs::Rank(to), (from: Object, with: Object, result: Object, kind: Object, to: c_int, at: isize,
+        window: Object) of window;
+    8 fetch_and_op Needs::Rank(to), (from: Object, result: Object, kind: Object, to: c_int, at: isize,
+        operation: Object, window: Object) of window;
+    9 get_accumulate Needs::Rank(to), (from: Object, n: c_int, kind: Object, result: Object, results: c_int,
+        result_kind: Object, to: c_int, at: isize, room: c_int, as_kind: Object, operation: Object,
+        window: Object) of window;
+    10 rput Needs::Rank(to), (from: Object, n: c_int, kind: Object, to: c_int, at: isize, room: c_int, as_kind: Object,
+        window: Object, request: Object) of window;
+    11 rget Needs::Rank(to), (into: Object, n: c_int, kind: Object, to: c_int, at: isize, room: c_int, as_kind: Object,
+        window: Object, request: Object) of window;
+    12 raccumulate Needs::Rank(to), (from: Object, n: c_int, kind: Object, to: c_int, at: isize, room: c_int,
+        as_kind: Object, operation: Object, window: Object, request: Object) of window;
+    13 rget_accumulate Needs::Rank(to), (from: Object, n: c_int, kind: Object, result: Object, results: c_int,
+        result_kind: Object, to: c_int, at: isize, room: c_int, as_kind: Object, operation: Object,
+        window: Object, request: Object) of window;
+    14 fence Needs::Everybody, (hint: c_int, window: Object) of window;
+    15 start Needs::Group(group), (group: Object, hint: c_int, window: Object) of window;
+    16 complete Needs::Everybody, (window: Object) of window;
+    17 post Needs::Group(group), (group: Object, hint: c_int, window: Object) of window;
+    18 wait Needs::Everybody, (window: Object) of window;
+    19 test Needs::Everybody, (window: Object, flag: Object) of window;
+    20 lock Needs::Rank(to), (kind: c_int, to: c_int, hint: c_int, window: Object) of window;
+    21 unlock Needs::Rank(to), (to: c_int, window: Object) of window;
+    22 lock_all Needs::Everybody, (hint: c_int, window: Object) of window;
+    23 unlock_all Needs::Everybody, (window: Object) of window;
+    24 sync Needs::Nobody, (window: Object) of window;
+    25 flush Needs::Rank(to), (to: c_int, window: Object) of window;
+    26 flush_all Needs::Everybody, (window: Object) of window;
+    27 flush_local Needs::Rank(to), (to: c_int, window: Object) of window;
+    28 flush_local_all Needs::Everybody, (window: Object) of window;
+}

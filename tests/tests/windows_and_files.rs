@@ -1,0 +1,207 @@
+//! Windows and files: how their operations end when a member dies, or somebody outside, for each error scope.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use system_tests::clock::wait_until;
+use system_tests::diary::{Diaries, PROC_FAILED, REVOKED};
+use system_tests::job::compile;
+use system_tests::{Job, Lab, in_lab};
+
+const SUCCESS: &str = "0";
+/// Who waits for the dead itself may meet that before the window is interrupted.
+const EITHER: &str = "77 or 75";
+/// `MPI_ERR_INFO_VALUE`.
+const INFO_VALUE: &str = "33";
+/// Most operations of one job: each costs it a rank.
+const AT_ONCE: usize = 5;
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// The columns of the table: scopes, and for each whether the victim is a member or elsewhere in the job.
+const SCOPES: [&str; 3] = ["local", "group", "global"];
+const PLACES: [&str; 2] = ["inside", "outside"];
+
+/// How an operation ends for those who wait in it for a living member when somebody dies; after the empty line, for
+/// those who call it when they know of the death.
+#[rustfmt::skip]
+const ENDS: [(&str, [[&str; 2]; 3]); 16] = [
+    //                          local                   group               global
+    ("win_fence",              [[PROC_FAILED, SUCCESS], [EITHER,  SUCCESS], [EITHER,  REVOKED]]),
+    ("write_ordered",          [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("set_view",               [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("set_size",               [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("sync",                   [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+
+    ("after_win_put",          [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("after_win_get",          [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("after_win_fetch",        [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("after_win_lock",         [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("after_win_lock_all",     [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("after_win_post",         [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("after_win_fence",        [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("after_win_put_living",   [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("after_win_lock_living",  [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("after_write_at",         [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("after_write_at_all",     [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+];
+
+fn expected(operation: &str, scope: &str, place: &str) -> &'static str {
+    let row = ENDS.iter().find(|row| row.0 == operation).expect("a row of the table").1;
+    let column = |names: &[&str], name| names.iter().position(|known| *known == name).expect("a column of the table");
+    row[column(&SCOPES, scope)][column(&PLACES, place)]
+}
+
+fn program() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| compile("owned", "mpicc"))
+}
+
+/// What a rank wrote about operation `number`.
+fn about(diaries: &Diaries, rank: u32, event: &str, number: usize) -> Option<String> {
+    let mut entries = diaries.of(rank).filter(|entry| entry.event == event);
+    entries.find(|entry| entry.details[0] == number.to_string()).map(|entry| entry.details[1..].join(" "))
+}
+
+/// A rank dies in each of the operations, and the others end as the table has it; then windows and files are freed.
+fn strike(lab: &Lab, scope: &str, place: &str, operations: &[&str]) {
+    let job = Job::new().diarist(program()).arguments(&["--scope", scope, "--victim-is", place]);
+    let mut job = job.arguments(operations).start(lab);
+    let mut dead = Vec::new();
+    for (number, operation) in operations.iter().enumerate() {
+        let victim = 7 - u32::try_from(number).expect("a few operations");
+        dead.push(victim);
+        let living = job.others(&dead);
+        let all_wrote =
+            |diaries: &Diaries, event: &str| living.iter().all(|rank| about(diaries, *rank, event, number).is_some());
+        let what = |event: &str| format!("{event} in {operation} ({scope}, {place})");
+        job.wait(&what("blocked"), LIMIT, |diaries| all_wrote(diaries, "blocked"));
+        let _ = job.signal_rank(victim, libc::SIGKILL);
+        let last = if place == "inside" { "freed" } else { "result" };
+        job.wait(&what(last), LIMIT, |diaries| all_wrote(diaries, last));
+    }
+    let outcome = job.finish();
+    for (number, operation) in operations.iter().enumerate() {
+        for rank in 0..7 - u32::try_from(number).expect("a few operations") {
+            let require = |event: &str, expected: &str| {
+                let class = about(&outcome.diaries, rank, event, number);
+                let what =
+                    format!("{event} of {operation} is {expected} at rank {rank}, not {class:?} ({scope}, {place})");
+                let one_of = |class: &str| expected.split(" or ").any(|one| one == class);
+                outcome.require(class.as_deref().is_some_and(one_of), &what);
+            };
+            require("result", expected(operation, scope, place));
+            if place == "inside" {
+                require("freed", SUCCESS);
+            }
+        }
+    }
+    for rank in outcome.survivors(&dead) {
+        outcome.finalized(rank);
+    }
+    outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+}
+
+/// Every operation of the table, for one of its columns.
+fn column(scope: &str, place: &str) {
+    let all: Vec<&str> = ENDS.iter().map(|row| row.0).collect();
+    in_lab(|lab| {
+        for operations in all.chunks(AT_ONCE) {
+            strike(lab, scope, place, operations);
+        }
+    });
+}
+
+#[test]
+fn local_with_a_victim_inside() {
+    column("local", "inside");
+}
+
+#[test]
+fn local_with_a_victim_outside() {
+    column("local", "outside");
+}
+
+#[test]
+fn group_with_a_victim_inside() {
+    column("group", "inside");
+}
+
+#[test]
+fn group_with_a_victim_outside() {
+    column("group", "outside");
+}
+
+#[test]
+fn global_with_a_victim_inside() {
+    column("global", "inside");
+}
+
+#[test]
+fn global_with_a_victim_outside() {
+    column("global", "outside");
+}
+
+/// What holds for the communicator holds for what is made from it, unless its own info says otherwise.
+#[test]
+fn info_keys() {
+    in_lab(|lab| {
+        let outcome = Job::new().ranks(2).diarist(program()).arguments(&["--keys"]).run(lab);
+        for rank in 0..2 {
+            for (name, expected) in [
+                ("window", "group"),
+                ("window-set", "global"),
+                ("window-alias", "global"),
+                ("window-after-bad", "global"),
+                ("window-uniform", "coll"),
+                ("window-made-with", "local"),
+                ("window-made-bad", "local"),
+                ("file", "group"),
+                ("file-set", "global"),
+                ("file-after-bad", "local"),
+                ("file-opened-bad", "group"),
+                ("file-opened-with", "coll"),
+            ] {
+                let mut all =
+                    outcome.diaries.of(rank).filter(|entry| entry.event == "info" && entry.details[0] == name);
+                let value = all.next().map(|entry| entry.details[1].clone());
+                outcome.require(value.as_deref() == Some(expected), &format!("{name} is {expected}, not {value:?}"));
+            }
+            let handled: Vec<_> =
+                outcome.diaries.of(rank).filter(|entry| entry.event == "handler").map(|entry| entry.text()).collect();
+            let promised = ["window-bad", "window-made-bad", "file-bad", "file-opened-bad"];
+            let promised = promised.map(|name| format!("{name} {INFO_VALUE}"));
+            outcome.require(handled == promised, &format!("each bad value is an error of its object: {handled:?}"));
+            outcome.finalized(rank);
+        }
+        let told = outcome.stderr.contains("mpix_error_scope cannot be 'everybody'");
+        outcome.require(told, "the sentence names key and value").left_nothing();
+    });
+}
+
+/// What had begun before the death is waited for: each rank that does so says it.
+#[test]
+fn a_wait_that_nothing_ends_is_told() {
+    in_lab(|lab| {
+        let mut job = Job::new().diarist(program()).arguments(&["win_put"]).start(lab);
+        let waiting = [1, 2, 3, 4, 5, 6];
+        job.wait("blocked in a put", LIMIT, |diaries| {
+            waiting.iter().all(|rank| about(diaries, *rank, "blocked", 0).is_some())
+        });
+        // Each is in MPI, where its put waits for an answer of a process that sleeps.
+        std::thread::sleep(Duration::from_millis(200));
+        let _ = job.signal_rank(7, libc::SIGKILL);
+        let sentence = |rank: &u32| format!("ringwatch: rank {rank} has been in MPI_Win_flush for 10 s");
+        let told = wait_until(LIMIT, || waiting.iter().all(|rank| job.stderr().contains(&sentence(rank))));
+        if !told {
+            job.fail("every rank says what it waits in");
+        }
+        if job.stderr().contains(&sentence(&0)) {
+            job.fail("rank 0, which called it after the death, does not wait");
+        }
+        for rank in 0..7 {
+            let _ = job.signal_rank(rank, libc::SIGKILL);
+        }
+        job.finish().left_nothing();
+    });
+}
