@@ -19,7 +19,7 @@ use rdma_heartbeat::logging::say;
 
 use crate::handles::{Communicator, Handles, MemberDied};
 use crate::internals::{Internals, NONBLOCKING};
-use crate::objects::Object;
+use crate::objects::{Classes, Object};
 use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::statement::ERR_PROC_FAILED;
@@ -103,6 +103,14 @@ impl Part {
         }
     }
 
+    /// Keeps it, and with it its number, until the end.
+    pub fn keep(&self) {
+        if present().is_some_and(|all| all.mpi.lives(self.comm, self.index)) {
+            // SAFETY: a communicator that lives.
+            unsafe { Classes::hold(self.comm.handle()) };
+        }
+    }
+
     /// Gives it a value of a property.
     pub fn set(&self, which: usize, value: c_int) {
         if let Some(all) = present().filter(|all| all.mpi.lives(self.comm, self.index)) {
@@ -157,19 +165,20 @@ pub fn completed(handle: *mut c_void) {
     let comm = Communicator::from_handle(handle);
     if !construction::completed(comm) {
         all.known().remove(&comm);
+        return;
     }
     if let Some(known) = all.known().get_mut(&comm) {
         known.complete = true;
     }
     if INITIALISED.load(Ordering::Relaxed) {
         all.mend(comm);
+        construction::equipped(comm);
     }
 }
 
 /// A communicator is being freed.
 pub fn freed(handle: *mut c_void) {
     let Some(all) = COMMUNICATORS.get().and_then(Option::as_ref) else { return };
-    construction::left(Communicator::from_handle(handle));
     uniform::forget(handle, INITIALISED.load(Ordering::Relaxed));
     all.known().remove(&Communicator::from_handle(handle));
 }

@@ -5,8 +5,13 @@
 //! constructor leaves it when a member dies. At the end all agree on the whole, if the program's communicator is uniform.
 //!
 //! Open MPI 5.0's `osc/rdma` crashes where its duplicate fails (osc_rdma_module.c:47 and 105). So the duplicate of a copy
-//! does not fail: where its number could not be agreed on it gets one of this process's own, and refuses all collective
-//! operations; no message is sent in it.
+//! does not fail, nor does the copy: where its number could not be agreed on it gets the one that this process has
+//! proposed, and refuses all collective operations; no message is sent in it.
+//!
+//! Messages of Open MPI say the number of their communicator and no more. One that arrives where that number is free is
+//! kept for the next communicator that gets it (pml_ob1.c:273), whose messages it is then taken for; if that is a smaller
+//! one, the job is ended. So the communicators of what could not be made stay until the end, with their numbers. A member
+//! gets a number only when all others have proposed or accepted it, so wherever messages of it can arrive, it is held.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -17,7 +22,7 @@ use crate::communicators::{self, Part};
 use crate::handles::Communicator;
 use crate::internals::{Internals, NONBLOCKING};
 use crate::line::lock;
-use crate::objects::Object;
+use crate::objects::{Classes, Object};
 use crate::property::{SCOPE, UNIFORMITY};
 use crate::requests::Request;
 use crate::scope::Scope;
@@ -29,21 +34,39 @@ use crate::uniformity::Uniformity;
 static UNDER_WAY: Mutex<Vec<Construction>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The copy for what this thread makes, or null.
+    /// The first of [`Construction::bases`] of what this thread makes, or null.
     static MINE: Cell<usize> = const { Cell::new(0) };
     /// It makes that copy.
     static COPIES: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Construction {
-    /// The handle of the copy, and its function in place of which [`number`] stands.
-    copy: usize,
-    iallreduce: usize,
+    /// The communicator of which it is made, and those that were made of that, each with its function in place of which
+    /// [`number`] stands.
+    bases: Vec<(usize, usize)>,
+    /// What has been made, and what of it has its number from all members.
+    made: Vec<Communicator>,
     parts: Vec<Part>,
     /// A member has died meanwhile.
     struck: bool,
-    /// The number of the next communicator could not be agreed on.
+    /// The number of the present communicator could not be agreed on.
     alone: bool,
+    /// That numbering has ended.
+    numbered: bool,
+}
+
+impl Construction {
+    /// Communicators are going to be made of this one, which has its collectives.
+    fn base_on(&mut self, mpi: &Internals, comm: Object) {
+        // SAFETY: as said, and it lives.
+        let slot = unsafe { &mut mpi.table(comm)[NONBLOCKING + ALLREDUCE] };
+        self.bases.push((comm as usize, slot.function as usize));
+        slot.function = number as Object;
+    }
+
+    fn is_of(&self, comm: usize) -> bool {
+        self.bases.first().is_some_and(|base| base.0 == comm)
+    }
 }
 
 /// Whether this thread can make something here, and is not about it.
@@ -51,7 +74,7 @@ pub fn is_possible() -> bool {
     MINE.get() == 0 && Internals::fitting().is_some()
 }
 
-/// Whether a communicator that this thread makes is a copy: nothing in it is agreed on, since not all may get one.
+/// Whether a communicator that this thread makes is a copy: nothing in it is agreed on, since not all may use theirs.
 pub fn is_copying() -> bool {
     COPIES.get()
 }
@@ -61,9 +84,9 @@ pub fn is_copying() -> bool {
 /// away.
 pub fn run(comm: Object, make: impl FnOnce(Object) -> c_int, undo: impl FnOnce()) -> (c_int, Vec<Part>) {
     let Some(mpi) = Internals::fitting().filter(|_| is_possible()) else { return (make(comm), Vec::new()) };
-    let (mut own, mut parts) = (ERR_PROC_FAILED, Vec::new());
+    let (mut own, mut parts, mut made) = (ERR_PROC_FAILED, Vec::new(), Vec::new());
     let code = uniform::agree_on(comm, || {
-        (own, parts) = of_copy(mpi, comm, make);
+        own = of_copy(mpi, comm, make, &mut parts, &mut made);
         // It was the copy that was revoked, because of the death.
         if own == ERR_REVOKED && damage(mpi, comm) != Some(ERR_REVOKED) {
             own = ERR_PROC_FAILED;
@@ -74,27 +97,42 @@ pub fn run(comm: Object, make: impl FnOnce(Object) -> c_int, undo: impl FnOnce()
         parts.iter().for_each(Part::revoke);
         undo();
     }
+    if code == 0 && damage(mpi, comm).is_none() {
+        // SAFETY: each is held since it was made.
+        made.iter().for_each(|one| unsafe { mpi.classes.release(one.handle()) });
+    }
     (code, if code == 0 { parts } else { Vec::new() })
 }
 
-fn of_copy(mpi: &Internals, comm: Object, make: impl FnOnce(Object) -> c_int) -> (c_int, Vec<Part>) {
+fn of_copy(
+    mpi: &Internals,
+    comm: Object,
+    make: impl FnOnce(Object) -> c_int,
+    parts: &mut Vec<Part>,
+    made: &mut Vec<Communicator>,
+) -> c_int {
     if let Some(class) = damage(mpi, comm) {
-        return (class, Vec::new());
+        return class;
     }
     COPIES.set(true);
-    let copy = mpi.duplicate(comm);
+    let (copy, first) = of_base(mpi, comm, || mpi.duplicate(comm));
     COPIES.set(false);
+    *made = first.made;
     let copy = match copy {
-        Ok(copy) => copy,
-        Err(code) => return (code, Vec::new()),
+        Ok(copy) if !first.parts.is_empty() => copy,
+        Ok(_) => return damage(mpi, comm).unwrap_or(ERR_PROC_FAILED),
+        Err(code) => return code,
     };
     communicators::bequeath(copy, SCOPE, Scope::Group.value());
     communicators::bequeath(copy, UNIFORMITY, Uniformity::Local.value());
-    begin(mpi, copy);
-    let code = make(copy);
-    let parts = end(copy);
+    let (code, second) = of_base(mpi, copy, || make(copy));
     mpi.free(copy);
-    (code, parts)
+    made.extend(second.made);
+    *parts = second.parts;
+    // What Open MPI has freed is held here only.
+    // SAFETY: each is held since it was made.
+    parts.retain(|part| unsafe { Classes::is_shared(part.comm.handle()) });
+    code
 }
 
 /// The class with which operations on a communicator end, if they do.
@@ -106,31 +144,40 @@ fn damage(mpi: &Internals, comm: Object) -> Option<c_int> {
     }
 }
 
-fn begin(mpi: &Internals, copy: Object) {
-    // SAFETY: the copy has its collectives, and nobody else knows it.
-    let slot = unsafe { &mut mpi.table(copy)[NONBLOCKING + ALLREDUCE] };
-    let iallreduce = std::mem::replace(&mut slot.function, number as Object) as usize;
-    let struck = mpi.has_dead_members(copy);
-    let construction = Construction { copy: copy as usize, iallreduce, parts: Vec::new(), struck, alone: false };
+/// Makes something of a communicator, which has its collectives; returns what was made meanwhile, too.
+fn of_base<T>(mpi: &Internals, base: Object, make: impl FnOnce() -> T) -> (T, Construction) {
+    let struck = mpi.has_dead_members(base);
+    let (bases, made, parts, alone, numbered) = Default::default();
+    let mut construction = Construction { bases, made, parts, struck, alone, numbered };
+    construction.base_on(mpi, base);
     lock(&UNDER_WAY).push(construction);
-    MINE.set(copy as usize);
-}
-
-fn end(copy: Object) -> Vec<Part> {
+    MINE.set(base as usize);
+    let result = make();
     MINE.set(0);
     let mut all = lock(&UNDER_WAY);
-    let index = all.iter().position(|one| one.copy == copy as usize);
-    index.map_or(Vec::new(), |index| all.swap_remove(index).parts)
+    let index = all.iter().position(|one| one.is_of(base as usize)).expect("it was added above");
+    let construction = all.swap_remove(index);
+    drop(all);
+    for (comm, stock) in &construction.bases {
+        // SAFETY: the first is the caller's, the others are held.
+        unsafe { mpi.table(*comm as Object)[NONBLOCKING + ALLREDUCE].function = *stock as Object };
+    }
+    (result, construction)
 }
 
 fn with_mine<T>(look: impl FnOnce(&mut Construction) -> T) -> Option<T> {
-    let mine = Some(MINE.get()).filter(|copy| *copy != 0)?;
-    lock(&UNDER_WAY).iter_mut().find(|one| one.copy == mine).map(look)
+    let mine = Some(MINE.get()).filter(|base| *base != 0)?;
+    lock(&UNDER_WAY).iter_mut().find(|one| one.is_of(mine)).map(look)
 }
 
 /// A communicator is being made in this thread.
 pub fn joined(part: Part) {
-    with_mine(|construction| construction.parts.push(part));
+    with_mine(|construction| {
+        // SAFETY: a communicator that lives.
+        unsafe { Classes::hold(part.comm.handle()) };
+        construction.made.push(part.comm);
+        construction.parts.push(part);
+    });
 }
 
 /// It has its collectives. Returns whether it can be used.
@@ -153,28 +200,30 @@ pub fn completed(part: Communicator) -> bool {
     true
 }
 
+/// It can be used.
+pub fn equipped(part: Communicator) {
+    if let Some(mpi) = Internals::get() {
+        with_mine(|construction| construction.base_on(mpi, part.handle()));
+    }
+}
+
 /// Stands in place of all collectives of a communicator that this process has alone.
 unsafe extern "C" fn refuse() -> c_int {
     ERR_PROC_FAILED
 }
 
-/// A communicator is being freed.
-pub fn left(comm: Communicator) {
-    lock(&UNDER_WAY).iter_mut().for_each(|one| one.parts.retain(|part| part.comm != comm));
-}
-
 /// A member of a communicator is dead: who makes something of it is interrupted.
 pub fn member_died(comm: Object) {
     let mut parts = Vec::new();
-    if let Some(construction) = lock(&UNDER_WAY).iter_mut().find(|one| one.copy == comm as usize) {
+    if let Some(construction) = lock(&UNDER_WAY).iter_mut().find(|one| one.is_of(comm as usize)) {
         construction.struck = true;
         parts = construction.parts.clone();
     }
     parts.iter().for_each(Part::revoke);
 }
 
-/// Stands in place of `MPI_Iallreduce` on a copy, where only the number of its duplicate is agreed on. If that fails, this
-/// process's own choice holds.
+/// Stands in place of `MPI_Iallreduce` where only the number of a duplicate is agreed on. If that fails, this process's own
+/// choice holds, and the others do not get it.
 unsafe extern "C" fn number(
     sent: *const c_int,
     got: *mut c_int,
@@ -195,14 +244,31 @@ unsafe extern "C" fn number(
         *mut *mut Request,
         Object,
     ) -> c_int;
-    let stock = with_mine(|construction| construction.iallreduce as Object);
+    let stock =
+        lock(&UNDER_WAY).iter().flat_map(|one| &one.bases).find(|base| base.0 == comm as usize).map(|base| base.1);
     let (Some(mpi), Some(stock)) = (Internals::get(), stock) else { return ERR_INTERN };
-    let is_in_place = sent as usize == IN_PLACE || std::ptr::eq(sent, got);
+    // SAFETY: the stock function of this place.
+    let stock = unsafe { transmute::<Object, Stock>(stock as Object) };
+    // The one in place comes last and waits for the others only.
+    let is_last = sent as usize == IN_PLACE || std::ptr::eq(sent, got);
+    let is_hopeless = with_mine(|construction| {
+        construction.alone &= !construction.numbered;
+        construction.numbered = is_last;
+        construction.alone || construction.struck
+    });
+    let Some(is_hopeless) = is_hopeless else {
+        // Another thread's.
+        // SAFETY: with the arguments that were meant for it.
+        return unsafe { stock(sent, got, count, kind, operation, comm, request, module) };
+    };
     // SAFETY: the stock function with the arguments that were meant for it; Open MPI passes as many integers in and out, or
     // the same ones twice.
     unsafe {
         let mut own = std::ptr::null_mut();
-        let mut code = transmute::<Object, Stock>(stock)(sent, got, count, kind, operation, comm, &mut own, module);
+        let mut code = ERR_PROC_FAILED;
+        if !is_hopeless {
+            code = stock(sent, got, count, kind, operation, comm, &mut own, module);
+        }
         if code == 0 {
             while !Request::is_complete(own) {
                 mpi.progress();
@@ -210,8 +276,7 @@ unsafe extern "C" fn number(
             code = Request::code(own);
             Request::give_back(own);
         }
-        // The one in place comes last and waits for the others only.
-        if code != 0 && !is_in_place {
+        if code != 0 && !is_last {
             got.copy_from(sent, usize::try_from(count).unwrap_or(0));
             with_mine(|construction| construction.alone = true);
         }

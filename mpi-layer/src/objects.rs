@@ -1,7 +1,7 @@
 //! Objects of Open MPI 5.0 (opal_object.h): they have a class, and are counted.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::AtomicI32;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::openmpi::Library;
 
@@ -86,6 +86,39 @@ impl Classes {
             }
             libc::free(object);
         }
+    }
+
+    /// Takes one more reference to an object.
+    ///
+    /// # Safety
+    /// An object that lives.
+    pub unsafe fn hold(object: Object) {
+        // SAFETY: as required of the caller.
+        unsafe { (*object.cast::<Base>()).references.fetch_add(1, Ordering::AcqRel) };
+    }
+
+    /// Gives back a reference.
+    ///
+    /// # Safety
+    /// An object to which [`hold`](Self::hold) has taken it, whose memory is from `malloc`.
+    pub unsafe fn release(&self, object: Object) {
+        // SAFETY: as required of the caller: whoever has the only reference is the only one who knows the object.
+        unsafe {
+            if Self::is_shared(object) {
+                (*object.cast::<Base>()).references.fetch_sub(1, Ordering::AcqRel);
+            } else {
+                self.destroy(object);
+            }
+        }
+    }
+
+    /// Whether an object has more than one owner.
+    ///
+    /// # Safety
+    /// An object that lives.
+    pub unsafe fn is_shared(object: Object) -> bool {
+        // SAFETY: as required of the caller.
+        unsafe { (*object.cast::<Base>()).references.load(Ordering::Acquire) > 1 }
     }
 
     /// A new object, zero but for what its constructors do; null if there is no memory.

@@ -174,7 +174,8 @@ impl Owner {
         lock(&self.state).parts.iter().any(|part| part.comm == comm)
     }
 
-    fn parts(&self) -> Vec<Part> {
+    /// The communicators of which it consists.
+    pub fn parts(&self) -> Vec<Part> {
         lock(&self.state).parts.clone()
     }
 
