@@ -179,6 +179,7 @@ pub fn completed(handle: *mut c_void) {
 /// A communicator is being freed.
 pub fn freed(handle: *mut c_void) {
     let Some(all) = COMMUNICATORS.get().and_then(Option::as_ref) else { return };
+    owners::part_freed(Communicator::from_handle(handle));
     uniform::forget(handle, INITIALISED.load(Ordering::Relaxed));
     all.known().remove(&Communicator::from_handle(handle));
 }

@@ -95,6 +95,16 @@ pub fn forget(object: Object) {
     lock(&OWNERS).remove(&(object as usize));
 }
 
+/// A communicator is being freed; with the last one goes what consisted of it.
+pub fn part_freed(comm: Communicator) {
+    lock(&OWNERS).retain(|_, owner| {
+        let parts = &mut lock(&owner.state).parts;
+        let was_made = !parts.is_empty();
+        parts.retain(|part| part.comm != comm);
+        !was_made || !parts.is_empty()
+    });
+}
+
 /// The owner of an object of Open MPI.
 pub fn of(object: Object) -> Option<Arc<Owner>> {
     lock(&OWNERS).get(&(object as usize)).cloned()
