@@ -105,7 +105,9 @@ impl Part {
 
     /// Keeps it, and with it its number, until the end.
     pub fn keep(&self) {
-        if present().is_some_and(|all| all.mpi.lives(self.comm, self.index)) {
+        // In `MPI_Finalize`, where Open MPI closes what is open, nobody makes another.
+        let ends = FINALISING.load(Ordering::Relaxed);
+        if !ends && present().is_some_and(|all| all.mpi.lives(self.comm, self.index)) {
             // SAFETY: a communicator that lives.
             unsafe { Classes::hold(self.comm.handle()) };
         }
