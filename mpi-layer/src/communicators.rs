@@ -8,7 +8,6 @@
 //! A death reaches a communicator of scope group or global as `MPIX_Comm_revoke` does, which interrupts operations that
 //! are blocked on living peers. Scope global counts deaths from the moment it was set; scope group also earlier ones.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::catch_unwind;
@@ -19,6 +18,7 @@ use rdma_heartbeat::logging::say;
 
 use crate::handles::{Communicator, Handles, MemberDied};
 use crate::internals::{Internals, NONBLOCKING};
+use crate::keys::{self, SHOWN, Setting};
 use crate::objects::{Classes, Object};
 use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
@@ -26,12 +26,8 @@ use crate::statement::ERR_PROC_FAILED;
 use crate::uniformity::Uniformity;
 use crate::{construction, dynamic, mended, module, openmpi, owners, uniform, waiting};
 
-/// Index of the key that every communicator shows.
-const SHOWN: usize = 0;
 /// See [`Handles::index`]: `MPI_COMM_WORLD`.
 const WORLD: c_int = 0;
-/// What a subscription reports where the key is absent; no program can set it, for MPI refuses an empty value.
-pub const ABSENT: &CStr = c"";
 
 /// The parameters of the properties.
 static DEFAULTS: [AtomicI32; 2] = [const { AtomicI32::new(0) }; 2];
@@ -41,17 +37,11 @@ static INITIALISED: AtomicBool = AtomicBool::new(false);
 /// In `MPI_Finalize`.
 static FINALISING: AtomicBool = AtomicBool::new(false);
 
-thread_local! {
-    /// This thread makes the other spellings of a key agree with it.
-    static ALIGNING: Cell<bool> = const { Cell::new(false) };
-}
-
 struct Communicators {
     mpi: Handles,
     next: Option<MemberDied>,
     /// The attributes with which `MPI_Comm_dup` hands properties on.
     attributes: [OnceLock<Option<c_int>>; 2],
-    bad_values: [OnceLock<c_int>; 2],
     known: Mutex<BTreeMap<Communicator, Known>>,
 }
 
@@ -65,26 +55,6 @@ struct Known {
     damaged: bool,
     /// See [`Handles::index`]; `None` for those of `MPI_Init`, which nobody can free.
     index: Option<c_int>,
-}
-
-/// What holds for a property of a communicator, a window or a file.
-#[derive(Clone, Copy)]
-pub struct Setting {
-    pub value: c_int,
-    /// Which of the spellings its info has, as a mask.
-    pub spelled: u8,
-}
-
-impl Setting {
-    /// One that is shown under the first key only.
-    pub fn new(value: c_int) -> Self {
-        Self { value, spelled: 1 << SHOWN }
-    }
-
-    /// What the info shows for a spelling.
-    pub fn shown(self, which: usize, spelling: usize) -> Option<&'static CStr> {
-        (self.spelled & 1 << spelling != 0).then(|| PROPERTIES[which].words[self.value as usize])
-    }
 }
 
 /// A communicator of which a window or a file consists.
@@ -148,8 +118,7 @@ pub fn created(handle: *mut c_void) -> *mut c_void {
             say("ringwatch: this Open MPI lacks a function for error scopes; every communicator has the scope local");
         }
         let next = mpi.as_ref()?.watch_members(member_died);
-        let (attributes, bad_values) = Default::default();
-        Some(Communicators { mpi: mpi?, next, attributes, bad_values, known: Mutex::default() })
+        Some(Communicators { mpi: mpi?, next, attributes: Default::default(), known: Mutex::default() })
     };
     let Some(all) = COMMUNICATORS.get_or_init(find) else { return std::ptr::null_mut() };
     let comm = Communicator::from_handle(handle);
@@ -233,28 +202,6 @@ pub fn revoke(comm: Communicator) {
     }
 }
 
-/// The code of the error for a bad value of a property.
-pub fn bad_value(which: usize) -> c_int {
-    present().map_or(0, |all| all.bad_value(which))
-}
-
-/// Makes these spellings of a key agree with it, in the info of a communicator, a window or a file.
-pub fn align(object: Communicator, which: usize, spelled: u8, value: c_int) {
-    let (Some(mpi), property) = (handles(), &PROPERTIES[which]) else { return };
-    ALIGNING.set(true);
-    for (other, key) in property.spellings.iter().enumerate() {
-        if spelled & 1 << other != 0 {
-            mpi.set_info(object, key, property.words[value as usize]);
-        }
-    }
-    ALIGNING.set(false);
-}
-
-/// Whether this thread does so.
-pub fn is_aligning() -> bool {
-    ALIGNING.get()
-}
-
 /// A process of the job is dead: interrupts what has the scope global.
 pub fn somebody_died() {
     if let Some(all) = present() {
@@ -315,9 +262,7 @@ impl Communicators {
         });
         let index = INITIALISED.load(Ordering::Relaxed).then(|| self.mpi.index(comm));
         self.known().insert(comm, Known { settings, complete: false, damaged: false, index });
-        for key in PROPERTIES.iter().flat_map(|property| property.spellings) {
-            self.mpi.subscribe(comm, key, ABSENT, key_changed);
-        }
+        keys::subscribe(&self.mpi, comm, key_changed);
     }
 
     /// A key of the communicator's info has this value now; returns what it shall show.
@@ -325,7 +270,7 @@ impl Communicators {
         let (which, spelling) = property::of_key(key)?;
         let property = &PROPERTIES[which];
         let shown = self.known().get(&comm)?.settings[which].shown(which, spelling);
-        if value == ABSENT || ALIGNING.get() {
+        if !keys::is_given(value) {
             return shown;
         }
         let Some(value) = (property.parse)(value).filter(|value| is_possible(which, *value, comm)) else {
@@ -340,12 +285,11 @@ impl Communicators {
         let Known { settings, damaged, .. } = match self.known().get_mut(&comm) {
             None => return,
             Some(known) => {
-                known.settings[which].value = value;
-                known.settings[which].spelled |= 1 << spelling;
+                known.settings[which].take(value, spelling);
                 *known
             }
         };
-        align(comm, which, settings[which].spelled & !(1 << spelling), value);
+        settings[which].align(&self.mpi, comm, which, spelling);
         self.hand_on(comm, which, value);
         if which == UNIFORMITY {
             self.equip(comm);
@@ -390,11 +334,7 @@ impl Communicators {
 
     fn refuse(&self, comm: Communicator, which: usize, key: &CStr, value: &CStr) {
         say(&property::refusal(which, key, value));
-        self.mpi.raise(comm, self.bad_value(which));
-    }
-
-    fn bad_value(&self, which: usize) -> c_int {
-        *self.bad_values[which].get_or_init(|| self.mpi.info_value_error(PROPERTIES[which].refusal))
+        self.mpi.raise(comm, keys::bad_value(&self.mpi, which));
     }
 
     fn interrupt(&self, concerns: impl Fn(Scope, Communicator) -> bool) {

@@ -15,6 +15,7 @@ mod defaults;
 mod dynamic;
 mod handles;
 mod internals;
+mod keys;
 mod line;
 mod mended;
 mod module;

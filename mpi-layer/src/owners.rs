@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex};
 
 use rdma_heartbeat::logging::say;
 
-use crate::communicators::{self, Part, Setting};
+use crate::communicators::{self, Part};
 use crate::handles::Communicator;
 use crate::internals::Internals;
+use crate::keys::{self, Setting};
 use crate::line::lock;
 use crate::objects::Object;
 use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
@@ -65,9 +66,8 @@ pub fn created(kind: Kind, object: Object, comm: Object) {
     let state = State { settings, parts: Vec::new(), dead: Vec::new(), stock: Vec::new() };
     let owner = Owner { kind, object: object as usize, comm: comm as usize, state: Mutex::new(state) };
     lock(&OWNERS).insert(object as usize, Arc::new(owner));
-    let Some(mpi) = communicators::handles() else { return };
-    for key in PROPERTIES.iter().flat_map(|property| property.spellings) {
-        mpi.subscribe(Communicator::from_handle(object), key, communicators::ABSENT, key_changed);
+    if let Some(mpi) = communicators::handles() {
+        keys::subscribe(mpi, Communicator::from_handle(object), key_changed);
     }
 }
 
@@ -144,39 +144,33 @@ impl Owner {
     fn changed(&self, key: &CStr, value: &CStr) -> Option<&'static CStr> {
         let (which, spelling) = property::of_key(key)?;
         let shown = lock(&self.state).settings[which].shown(which, spelling);
-        if value == communicators::ABSENT || communicators::is_aligning() {
+        if !keys::is_given(value) {
             return shown;
         }
         let Some(value) = (PROPERTIES[which].parse)(value) else {
             self.refuse(which, key, value);
             return shown;
         };
-        let (parts, spelled) = {
+        let (parts, setting) = {
             let mut state = lock(&self.state);
-            let setting = &mut state.settings[which];
-            (setting.value, setting.spelled) = (value, setting.spelled | 1 << spelling);
-            let spelled = setting.spelled;
-            (state.parts.clone(), spelled)
+            state.settings[which].take(value, spelling);
+            (state.parts.clone(), state.settings[which])
         };
-        communicators::align(
-            Communicator::from_handle(self.object as Object),
-            which,
-            spelled & !(1 << spelling),
-            value,
-        );
+        setting.align(communicators::handles()?, Communicator::from_handle(self.object as Object), which, spelling);
         parts.iter().for_each(|part| part.set(which, value));
         Some(PROPERTIES[which].words[value as usize])
     }
 
     fn refuse(&self, which: usize, key: &CStr, value: &CStr) {
         say(&property::refusal(which, key, value));
-        let code = communicators::bad_value(which);
+        let Some(mpi) = communicators::handles() else { return };
+        let code = keys::bad_value(mpi, which);
         let is_made = !lock(&self.state).parts.is_empty();
-        match (self.kind, communicators::handles()) {
+        match self.kind {
             // A window that is being made has no error handler of its own yet.
-            (Kind::Window, Some(mpi)) if !is_made => mpi.raise(Communicator::from_handle(self.comm as Object), code),
-            (Kind::Window, _) => openmpi::raise(c"PMPI_Win_call_errhandler", self.object as Object, code),
-            (Kind::File, _) => openmpi::raise(c"PMPI_File_call_errhandler", self.object as Object, code),
+            Kind::Window if !is_made => mpi.raise(Communicator::from_handle(self.comm as Object), code),
+            Kind::Window => openmpi::raise(c"PMPI_Win_call_errhandler", self.object as Object, code),
+            Kind::File => openmpi::raise(c"PMPI_File_call_errhandler", self.object as Object, code),
         }
     }
 
