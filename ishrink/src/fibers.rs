@@ -166,8 +166,8 @@ unsafe extern "C" fn progress() -> c_int {
 /// # Safety
 /// Called by Open MPI in place of its own function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn opal_progress() -> c_int {
-    static BEHIND: OnceLock<Option<unsafe extern "C" fn() -> c_int>> = OnceLock::new();
+pub unsafe extern "C-unwind" fn opal_progress() -> c_int {
+    static BEHIND: OnceLock<Option<unsafe extern "C-unwind" fn() -> c_int>> = OnceLock::new();
     match current() {
         Some(fiber) => {
             fiber.pause();

@@ -86,11 +86,14 @@ pub fn run(comm: Object, make: impl FnOnce(Object) -> c_int, undo: impl FnOnce()
     let Some(mpi) = Internals::fitting().filter(|_| is_possible()) else { return (make(comm), Vec::new()) };
     let (mut own, mut parts, mut made) = (ERR_PROC_FAILED, Vec::new(), Vec::new());
     let code = uniform::agree_on(comm, || {
-        own = of_copy(mpi, comm, make, &mut parts, &mut made);
-        // It was the copy that was revoked, because of the death.
-        if own == ERR_REVOKED && damage(mpi, comm) != Some(ERR_REVOKED) {
-            own = ERR_PROC_FAILED;
-        }
+        own = match (of_copy(mpi, comm, make, &mut parts, &mut made), damage(mpi, comm)) {
+            (0, _) => 0,
+            // Whatever went wrong: a file, say, that the dead was to create.
+            (_, Some(class)) => class,
+            // It was the copy that was revoked, because of the death.
+            (ERR_REVOKED, None) => ERR_PROC_FAILED,
+            (code, None) => code,
+        };
         own
     });
     if own == 0 && code != 0 {

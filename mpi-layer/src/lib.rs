@@ -7,6 +7,7 @@
 //!
 //! It gives communicators an error scope and uniform errors, and sets the defaults without which recovery hangs on stock Open MPI, never over a value that somebody set.
 
+mod calls;
 mod collectives;
 mod communicators;
 mod connections;
@@ -29,13 +30,14 @@ mod scope;
 mod shadows;
 mod statement;
 mod storage;
+mod transfers;
 mod turn;
 mod uniform;
 mod uniformity;
 mod waiting;
 
 use std::ffi::{CString, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Once, OnceLock};
 
@@ -126,7 +128,7 @@ impl Rank {
     fn look(&self) -> c_int {
         let seen = SEEN.load(Ordering::Relaxed);
         let events = if self.segment.glance() == seen { 0 } else { self.catch_up() };
-        let watches = waiting::look(self.number);
+        let watches = waiting::look(self.number) || calls::are_watched();
         EXPECTED.store(if watches { ALWAYS } else { SEEN.load(Ordering::Relaxed) }, Ordering::Relaxed);
         events
     }
@@ -160,8 +162,15 @@ impl Rank {
     }
 }
 
+/// Has the progress loop look for what there is to do.
+fn watch_progress() {
+    EXPECTED.store(ALWAYS, Ordering::Relaxed);
+}
+
 /// Open MPI holds a rank of this job dead from now on.
 fn rank_died(rank: u32) {
+    calls::begin();
+    watch_progress();
     if let (Some(mpi), Some(connections)) = (RANK.get().and_then(Rank::mpi), Connections::get()) {
         connections.close(mpi.name(rank));
     }
@@ -172,12 +181,17 @@ fn guarded(body: impl FnOnce() -> c_int + std::panic::UnwindSafe) -> c_int {
     catch_unwind(body).unwrap_or(SUCCESS)
 }
 
-unsafe extern "C" fn progress() -> c_int {
+/// Does not return to a wait that is hopeless.
+unsafe extern "C-unwind" fn progress() -> c_int {
     let Some(rank) = RANK.get() else { return 0 };
     if rank.segment.glance() == EXPECTED.load(Ordering::Relaxed) {
         return 0;
     }
-    catch_unwind(|| rank.look()).unwrap_or(0)
+    let events = catch_unwind(|| rank.look()).unwrap_or(0);
+    match catch_unwind(calls::verdict).ok().flatten() {
+        Some(thrown) => resume_unwind(thrown),
+        None => events,
+    }
 }
 
 /// `open` of the hook component: in `MPI_Init`, before any other part of MPI is set up.

@@ -1,8 +1,8 @@
-//! Windows: how they are made, and the functions that take the place of Open MPI's own once a member is dead.
+//! Windows: how they are made, and the functions that stand before Open MPI's own.
 //!
-//! Open MPI 5.0 waits for ever for the answer of a process that has died meanwhile, to a lock, a message or a flush, and
-//! nothing ends that from outside. So what needs a dead member is refused before it begins, and of who waits already a
-//! sentence is said ([`waiting`](crate::waiting)).
+//! Open MPI 5.0 waits for ever for the answer of a process that has died meanwhile, to a lock, a message or a flush. So what
+//! needs a dead member is refused before it begins, and who waits already leaves ([`calls`](crate::calls)), but for one who
+//! waits for a lock that the dead held: of that a sentence is said ([`waiting`](crate::waiting)).
 
 use std::ffi::c_int;
 use std::mem::transmute;
@@ -12,8 +12,8 @@ use crate::construction;
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::owners::{self, Kind, Needs};
-use crate::statement::ERR_INTERN;
-use crate::waiting;
+use crate::statement::{ERR_INTERN, ERR_PROC_FAILED};
+use crate::{calls, transfers, waiting};
 
 /// Of `ompi_win_t`: the module of its component, which begins with its functions.
 pub const MODULE: usize = 0x110;
@@ -46,8 +46,11 @@ pub fn make(window: Object, comm: Object, plan: Plan) -> c_int {
         || unsafe { take_apart(window) },
     );
     // SAFETY: as above.
-    if code == 0 && is_in_place && unsafe { !module_of(window).is_null() } {
-        owners::completed(window, parts);
+    let module = unsafe { module_of(window) };
+    if code == 0 && is_in_place && !module.is_null() {
+        // SAFETY: the window has it.
+        let waits_can_be_left = unsafe { transfers::watch(module) };
+        owners::completed(window, parts, waits_can_be_left);
     } else {
         owners::forget(window);
     }
@@ -78,20 +81,35 @@ const FREE: usize = 3;
 
 /// What a damaged window consists of stays until the end: Open MPI would wait in it for the answers of the dead.
 unsafe extern "C" fn free(window: Object) -> c_int {
-    let stock = owners::of(window).filter(|owner| !owner.is_damaged()).map(|owner| owner.stock_function(FREE));
-    owners::forget(window);
-    match stock {
+    let free = || {
+        let Some(owner) = owners::of(window) else { return ERR_INTERN };
+        if owner.is_damaged() {
+            owners::forget(window);
+            return 0;
+        }
+        let stock = owner.stock_function(FREE);
         // SAFETY: the stock function with the argument that was meant for it.
-        Some(stock) => unsafe { transmute::<Object, unsafe extern "C" fn(Object) -> c_int>(stock)(window) },
-        None => 0,
-    }
+        let stock = || unsafe { transmute::<Object, unsafe extern "C-unwind" fn(Object) -> c_int>(stock)(window) };
+        let code = calls::enter(&owner, Needs::Everybody, stock).unwrap_or(0);
+        owners::forget(window);
+        code
+    };
+    catch_unwind(AssertUnwindSafe(free)).unwrap_or(ERR_INTERN)
 }
 
 fn call(window: Object, slot: usize, needs: Needs, stock: impl FnOnce(Object) -> c_int) -> c_int {
     let call = || {
         waiting::moved();
         let Some(owner) = owners::of(window) else { return ERR_INTERN };
-        owner.refusal(needs).unwrap_or_else(|| stock(owner.stock_function(slot)))
+        if let Some(class) = owner.refusal(needs) {
+            return class;
+        }
+        let function = owner.stock_function(slot);
+        let code = calls::enter(&owner, needs, || stock(function)).unwrap_or_else(|| {
+            owner.give_up();
+            ERR_PROC_FAILED
+        });
+        owner.refusal(needs).unwrap_or(code)
     };
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(ERR_INTERN)
 }
@@ -100,12 +118,12 @@ fn call(window: Object, slot: usize, needs: Needs, stock: impl FnOnce(Object) ->
 macro_rules! functions {
     ($($slot:literal $name:ident $needs:expr, ($($word:ident: $type:ty),*) of $window:ident;)*) => {
         $(unsafe extern "C" fn $name($($word: $type),*) -> c_int {
-            type Stock = unsafe extern "C" fn($($type),*) -> c_int;
+            type Stock = unsafe extern "C-unwind" fn($($type),*) -> c_int;
             // SAFETY: the stock function of this slot with the arguments that were meant for it.
             call($window, $slot, $needs, |stock| unsafe { transmute::<Object, Stock>(stock)($($word),*) })
         })*
 
-        /// The functions of a damaged window, in the order of osc.h; null where Open MPI's own stays.
+        /// The functions in the order of osc.h; null where Open MPI's own stays.
         pub fn functions() -> Vec<Object> {
             let mut all = vec![std::ptr::null_mut(); SLOTS];
             all[FREE] = free as Object;

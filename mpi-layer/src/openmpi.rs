@@ -29,7 +29,7 @@ pub struct ProcessName {
     rank: u32,
 }
 
-type Progress = unsafe extern "C" fn() -> c_int;
+type Progress = unsafe extern "C-unwind" fn() -> c_int;
 
 /// What ringwatch uses of Open MPI to report failures.
 pub struct OpenMpi {

@@ -1,9 +1,9 @@
 //! Windows and files: their error scope and uniformity, and what a death does to them.
 //!
 //! They consist of communicators ([`construction`](crate::construction)), on which their scope and uniformity hold: a
-//! death reaches an operation that waits in one of these. The functions of a window are Open MPI's own until a member is
-//! dead or the scope interrupts it; then those of [`onesided`](crate::onesided) take their place, which refuse what could
-//! wait for the dead. In front of those of a file stand those of [`storage`](crate::storage).
+//! death reaches an operation that waits in one of these. Functions of [`onesided`](crate::onesided) stand
+//! before those of a window, from the beginning or, where nobody who waits could leave, once a member is dead or the scope
+//! interrupts it; before those of a file stand those of [`storage`](crate::storage).
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
@@ -49,9 +49,12 @@ struct State {
     dead: Vec<c_int>,
     /// The functions that Open MPI chose, once others stand in their place.
     stock: Vec<usize>,
+    /// A function of Open MPI was left in the middle.
+    is_broken: bool,
 }
 
 /// Without whom an operation cannot complete.
+#[derive(Clone, Copy)]
 pub enum Needs {
     Nobody,
     Rank(c_int),
@@ -63,7 +66,7 @@ pub enum Needs {
 /// A window or a file is being made; its info is in place.
 pub fn created(kind: Kind, object: Object, comm: Object) {
     let settings = communicators::values(comm).map(Setting::new);
-    let state = State { settings, parts: Vec::new(), dead: Vec::new(), stock: Vec::new() };
+    let state = State { settings, parts: Vec::new(), dead: Vec::new(), stock: Vec::new(), is_broken: false };
     let owner = Owner { kind, object: object as usize, comm: comm as usize, state: Mutex::new(state) };
     lock(&OWNERS).insert(object as usize, Arc::new(owner));
     if let Some(mpi) = communicators::handles() {
@@ -71,8 +74,8 @@ pub fn created(kind: Kind, object: Object, comm: Object) {
     }
 }
 
-/// It consists of these communicators.
-pub fn completed(object: Object, parts: Vec<Part>) {
+/// It consists of these communicators. `refuses`: functions of ours stand before Open MPI's from the beginning.
+pub fn completed(object: Object, parts: Vec<Part>, refuses: bool) {
     let Some(owner) = of(object) else { return };
     let settings = {
         let mut state = lock(&owner.state);
@@ -85,7 +88,7 @@ pub fn completed(object: Object, parts: Vec<Part>) {
     for part in &parts {
         [UNIFORMITY, SCOPE].into_iter().for_each(|which| part.set(which, settings[which].value));
     }
-    if owner.kind == Kind::File || owner.is_damaged() {
+    if refuses || owner.is_damaged() {
         owner.replace_functions();
     }
 }
@@ -198,6 +201,11 @@ impl Owner {
         !lock(&self.state).dead.is_empty()
     }
 
+    /// A function of Open MPI was left in the middle: nothing can be done with it any more.
+    pub fn give_up(&self) {
+        lock(&self.state).is_broken = true;
+    }
+
     /// The function that Open MPI chose.
     pub fn stock_function(&self, slot: usize) -> Object {
         lock(&self.state).stock[slot] as Object
@@ -211,6 +219,7 @@ impl Owner {
         }
         let state = lock(&self.state);
         let fails = match needs {
+            _ if state.is_broken => true,
             Needs::Nobody => false,
             Needs::Everybody => !state.dead.is_empty(),
             Needs::Rank(rank) => state.dead.contains(&rank),
@@ -237,6 +246,7 @@ impl Owner {
         if code == ERR_REVOKED && self.is_local() { ERR_PROC_FAILED } else { code }
     }
 
+    /// Puts the functions of ours in place.
     fn replace_functions(&self) {
         let functions = match self.kind {
             Kind::Window => onesided::functions(),

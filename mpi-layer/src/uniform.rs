@@ -278,7 +278,7 @@ fn new_request(mpi: &Internals, comm: Object, persistent: bool) -> Option<*mut R
     Some(request)
 }
 
-unsafe extern "C" fn progress() -> c_int {
+unsafe extern "C-unwind" fn progress() -> c_int {
     let advance = || {
         let all = lock(&LINES).all.clone();
         let (Some(mpi), Some(all)) = (Internals::get(), all) else { return };

@@ -103,7 +103,8 @@ fn present_function() -> Option<String> {
     })
 }
 
-fn symbol(address: *mut c_void) -> Option<String> {
+/// Name of the exported function that an address is in.
+pub fn symbol(address: *mut c_void) -> Option<String> {
     // SAFETY: any address may be asked for; the name belongs to a library that stays.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();

@@ -3,6 +3,7 @@
  *
  *   owned --events DIR --scope SCOPE --victim-is WHERE OP...
  *   owned --events DIR --keys
+ *   owned --events DIR --holds-lock OP      the victim holds the lock of rank 0's part of the window
  *
  *   SCOPE    local, group or global
  *   WHERE    inside: the victim is a member; outside: it is not
@@ -16,6 +17,7 @@
  */
 #include <mpi.h>
 #include <mpi-ext.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,16 +72,29 @@ static int on_window(MPI_Win window, const char *name, int peer) {
         return first_error(code, MPI_Win_unlock_all(window));
     }
     if (strstr(name, "lock")) {
-        code = MPI_Win_lock(MPI_LOCK_SHARED, peer, 0, window);
+        code = MPI_Win_lock(strstr(name, "lock_alone") ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, peer, 0, window);
         return first_error(code, MPI_Win_unlock(peer, window));
     }
-    if (strstr(name, "put")) {
+    if (strstr(name, "put_fence")) {
+        code = MPI_Put(data, 1, MPI_INT, peer, 0, 1, MPI_INT, window);
+        return first_error(code, MPI_Win_fence(0, window));
+    }
+    if (strstr(name, "_put")) {
         code = MPI_Put(data, 1, MPI_INT, peer, 0, 1, MPI_INT, window);
         return first_error(code, MPI_Win_flush(peer, window));
     }
     if (strstr(name, "get")) {
         code = MPI_Get(data, 1, MPI_INT, peer, 0, 1, MPI_INT, window);
         return first_error(code, MPI_Win_flush(peer, window));
+    }
+    if (strstr(name, "accumulate")) {
+        code = MPI_Accumulate(data, NUMBERS, MPI_INT, peer, 0, NUMBERS, MPI_INT, MPI_SUM, window);
+        return first_error(code, MPI_Win_flush_all(window));
+    }
+    if (strstr(name, "rput")) {
+        MPI_Request request;
+        code = MPI_Rput(data, 1, MPI_INT, peer, 0, 1, MPI_INT, window, &request);
+        return first_error(code, MPI_Win_flush_all(window));
     }
     if (strstr(name, "fetch")) {
         code = MPI_Fetch_and_op(data, data + 1, MPI_INT, peer, 0, MPI_SUM, window);
@@ -88,13 +103,17 @@ static int on_window(MPI_Win window, const char *name, int peer) {
     MPI_Win_get_group(window, &all);
     MPI_Group_incl(all, 1, &peer, &one);
     code = strstr(name, "start") ? MPI_Win_start(one, 0, window) : MPI_Win_post(one, 0, window);
+    if (strstr(name, "wait") && code == MPI_SUCCESS) code = MPI_Win_wait(window);
     MPI_Group_free(&all);
     MPI_Group_free(&one);
     return code;
 }
 
 /* Whether the operation needs an epoch that is open. */
-static bool needs_epoch(const char *name) { return strstr(name, "put") || strstr(name, "get") || strstr(name, "fetch"); }
+static bool needs_epoch(const char *name) {
+    bool moves = strstr(name, "put") || strstr(name, "get") || strstr(name, "fetch") || strstr(name, "accumulate");
+    return moves && !strstr(name, "fence");
+}
 
 static const char *present_case = "";
 
@@ -194,12 +213,13 @@ static void keys(const char *path) {
 int main(int count, char **arguments) {
     const char *dir = "", *scope = "local", *where = "inside", *operations[MOST_OPERATIONS];
     int operation_count = 0, provided;
-    bool shows_keys = false;
+    bool shows_keys = false, holds_lock = false;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
         else if (!strcmp(arguments[i], "--scope")) scope = arguments[++i];
         else if (!strcmp(arguments[i], "--victim-is")) where = arguments[++i];
         else if (!strcmp(arguments[i], "--keys")) shows_keys = true;
+        else if (!strcmp(arguments[i], "--holds-lock")) holds_lock = true;
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
     }
     MPI_Init_thread(&count, &arguments, MPI_THREAD_SINGLE, &provided);
@@ -227,24 +247,32 @@ int main(int count, char **arguments) {
             MPI_Win_create(memory[k], sizeof memory[k], sizeof **memory, MPI_INFO_NULL, comm, &windows[k]);
             MPI_Win_set_errhandler(windows[k], MPI_ERRORS_RETURN);
             if (needs_epoch(operations[k])) MPI_Win_lock_all(0, windows[k]);
+            if (strstr(operations[k], "put_fence")) MPI_Win_fence(0, windows[k]);
         } else
             MPI_File_open(comm, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &files[k]);
     }
     static int never[MOST_OPERATIONS];
     for (int k = 0; k < operation_count; k++)
         MPI_Irecv(&never[k], 1, MPI_INT, world_size - 1 - k, TAG, calm, &from_victim[k]);
+    if (holds_lock && world_rank == world_size - 1) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, windows[0]);
     MPI_Barrier(calm);
     event("ready");
     for (int k = 0; k < operation_count; k++) {
         const char *name = operations[k];
         int victim = world_size - 1 - k, code;
-        if (world_rank == victim)
+        char away[600];
+        snprintf(away, sizeof away, "%s/away.%d", dir, k);
+        if (world_rank == victim) {
+            creat(away, 0600);
             for (;;) pause();
+        }
         /* The scope global counts deaths from here on: all before must be known. */
         if (k > 0) wait_for_death(&from_victim[k - 1]);
         bool is_after = !strncmp(name, "after_", 6);
         if (is_of_window(name)) MPI_Win_set_info(windows[k], with("mpix_error_scope", scope));
         else MPI_File_set_info(files[k], with("mpix_error_scope", scope));
+        /* Nothing must be answered by one who is about to leave MPI, and all that others ask meanwhile. */
+        for (int any; access(away, F_OK); usleep(200)) MPI_Iprobe(0, TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
         event("blocked %d", k);
         if (is_after || world_rank == 0) wait_for_death(&from_victim[k]);
         int peer = inside && !strstr(name, "_living") ? victim : 0;

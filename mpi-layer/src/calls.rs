@@ -1,0 +1,104 @@
+//! Calls of one-sided functions that wait for the dead, and how they are left.
+//!
+//! Loops of Open MPI's `osc/rdma` turn the progress loop until an answer is there, and look at nothing else. Where that
+//! answer cannot come any more, the progress loop does not return to them: it unwinds their frames up to the function of
+//! ours that has called them. What they have begun is left as it is, so the window is broken from then on.
+//!
+//! That is done in a wait of `osc/rdma` itself only, not in another part of MPI that it has called, and not while a living
+//! process may still write its answer to the frames.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CStr, c_int, c_void};
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::line::lock;
+use crate::openmpi::Library;
+use crate::owners::{Needs, Owner};
+use crate::transfers;
+use crate::waiting::symbol;
+
+/// By then all that the dead have sent has arrived.
+const LATE: Duration = Duration::from_millis(20);
+/// The first and the last function of osc/rdma: what lies between is osc/rdma.
+const ENDS: [&CStr; 2] = [c"ompi_osc_rdma_free", c"ompi_osc_rdma_sync_pscw_peer"];
+
+/// A function of a window that this thread is in.
+struct Call {
+    owner: Arc<Owner>,
+    needs: Needs,
+}
+
+/// What is thrown through a hopeless call.
+struct Hopeless;
+
+thread_local! {
+    static PRESENT: RefCell<Option<Call>> = const { RefCell::new(None) };
+}
+
+/// When a wait may be hopeless.
+static DUE: Mutex<Option<Instant>> = Mutex::new(None);
+/// How many calls there are.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+/// A process has died.
+pub fn begin() {
+    *lock(&DUE) = Some(Instant::now() + LATE);
+}
+
+/// Whether somebody has died, and a function of a window is being called.
+pub fn are_watched() -> bool {
+    CALLS.load(Ordering::Acquire) > 0 && lock(&DUE).is_some()
+}
+
+/// Calls Open MPI's own function; `None` if it had to be left.
+pub fn enter(owner: &Arc<Owner>, needs: Needs, stock: impl FnOnce() -> c_int) -> Option<c_int> {
+    CALLS.fetch_add(1, Ordering::AcqRel);
+    if are_watched() {
+        transfers::forget_the_dead();
+        crate::watch_progress();
+    }
+    let before = PRESENT.replace(Some(Call { owner: owner.clone(), needs }));
+    let result = catch_unwind(AssertUnwindSafe(stock));
+    PRESENT.replace(before);
+    CALLS.fetch_sub(1, Ordering::AcqRel);
+    match result {
+        Ok(code) => Some(code),
+        Err(thrown) if thrown.is::<Hopeless>() => None,
+        Err(other) => resume_unwind(other),
+    }
+}
+
+/// In a turn of the progress loop: what is to be thrown through the call that this thread is in, if that is hopeless.
+pub fn verdict() -> Option<Box<dyn Any + Send>> {
+    if !lock(&DUE).is_some_and(|due| Instant::now() >= due) {
+        return None;
+    }
+    let is_hopeless = |call: &Call| {
+        let awaited = transfers::awaited_here();
+        !awaited.living && (awaited.dead || call.owner.refusal(call.needs).is_some())
+    };
+    let is_hopeless = PRESENT.with_borrow(|present| present.as_ref().is_some_and(is_hopeless));
+    (is_hopeless && waits_itself()).then(|| Box::new(Hopeless) as Box<dyn Any + Send>)
+}
+
+/// Whether it is osc/rdma that turns the progress loop.
+fn waits_itself() -> bool {
+    static RANGE: OnceLock<Option<Range<usize>>> = OnceLock::new();
+    let find = || {
+        let library = Library::loaded()?;
+        Some(library.symbol(ENDS[0])? as usize..library.symbol(ENDS[1])? as usize)
+    };
+    let Some(own) = RANGE.get_or_init(find) else { return false };
+    let mut frames = [std::ptr::null_mut::<c_void>(); 32];
+    // SAFETY: room for that many addresses.
+    let count = unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) };
+    let is_loop = |frame: &&*mut c_void| symbol(**frame).is_some_and(|name| name == "opal_progress");
+    let frames = frames.iter().take(usize::try_from(count).unwrap_or(0));
+    let mut frames = frames.skip_while(|frame| !is_loop(frame)).skip_while(is_loop);
+    frames.next().is_some_and(|frame| own.contains(&(*frame as usize)))
+}
