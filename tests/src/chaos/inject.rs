@@ -13,8 +13,6 @@ use crate::{Job, Lab, Running, SLACK, TIMEOUT, process};
 
 /// How long the survivors may take to go on before that counts as a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The same where Open MPI may not interrupt what they do.
-const SHORT_PATIENCE: Duration = Duration::from_secs(20);
 /// Silence that is well below every timeout of the job.
 const HARMLESS_MS: u64 = 120;
 
@@ -58,18 +56,7 @@ pub fn job(plan: &Plan, events: &str) -> Job {
 /// # Panics
 /// With everything that is known about the job, if it does not come through.
 pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mut Struck) {
-    let mut driver = Driver {
-        lab,
-        job,
-        struck,
-        patience: PATIENCE,
-        last: Duration::ZERO,
-        deadly: false,
-        unwatched: BTreeMap::new(),
-    };
-    if plan.is_uninterrupted() {
-        driver.patience = SHORT_PATIENCE;
-    }
+    let mut driver = Driver { lab, job, struck, last: Duration::ZERO, deadly: false, unwatched: BTreeMap::new() };
     if !matches!(plan.faults.last(), Some((_, Fault::Init { .. }))) {
         let all = driver.job.ranks();
         driver.job.wait_for("carries-on", &all);
@@ -94,8 +81,8 @@ pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck:
     if !matches!(last, Some(Fault::Launcher)) {
         driver.job.end();
     }
-    if !wait_until(driver.patience, || !driver.job.runs()) {
-        driver.job.fail_hanging(&format!("mpirun hangs (not ended within {:?})", driver.patience));
+    if !wait_until(PATIENCE, || !driver.job.runs()) {
+        driver.job.fail_hanging(&format!("mpirun hangs (not ended within {:?})", PATIENCE));
     }
 }
 
@@ -103,13 +90,12 @@ struct Driver<'d, 'lab> {
     lab: &'lab Lab,
     job: &'d mut Running<'lab>,
     struck: &'d mut Struck,
-    patience: Duration,
     /// When the last fault struck, or was over.
     last: Duration,
     /// Whether it made somebody's death certain.
     deadly: bool,
     /// Of each host the `ringwatchd` that was struck last.
-    unwatched: BTreeMap<u32, i32>,
+    unwatched: BTreeMap<u32, (i32, Duration)>,
 }
 
 impl Driver<'_, '_> {
@@ -147,7 +133,12 @@ impl Driver<'_, '_> {
             Fault::Daemon { host, signal } => {
                 let pid = self.watcher(*host).pid;
                 process::signal(pid, *signal);
-                self.unwatched.insert(*host, pid);
+                // One after the other they keep the node silent for longer than its timeout.
+                if self.unwatched.insert(*host, (pid, now())).is_some_and(|(_, at)| now() - at < TIMEOUT * 2) {
+                    let host = ALL_HOSTS[*host as usize];
+                    self.struck.may.extend(self.job.job.ranks_on(host));
+                    self.job.loses(host);
+                }
                 self.struck.watchers.push(self.last);
             }
             Fault::Runtime { host, signal } => {
@@ -198,7 +189,7 @@ impl Driver<'_, '_> {
     fn watcher(&mut self, host: u32) -> Process {
         let host = ALL_HOSTS[host as usize];
         let mut found = None;
-        let _ = wait_until(self.patience, || {
+        let _ = wait_until(PATIENCE, || {
             found = self.job.named(host, "ringwatchd").into_iter().next();
             // A job that has ended gets no other.
             found.is_some() || !self.job.runs()
@@ -209,11 +200,11 @@ impl Driver<'_, '_> {
     /// Until a `ringwatchd` that was struck has been replaced, and the new one watches: somebody has to be left on the host
     /// who can end its ranks and say why. Where no rank is left there is no other.
     fn wait_for_a_watcher(&self, host: u32) {
-        let Some(old) = self.unwatched.get(&host) else { return };
+        let Some((old, _)) = self.unwatched.get(&host) else { return };
         let name = ALL_HOSTS[host as usize];
         let ranks = self.job.job.ranks_on(name);
         let is_empty = || !ranks.iter().any(|rank| process::lives(self.job.pid(*rank)));
-        if !wait_until(self.patience, || is_empty() || watches_again(&self.job.log(name), *old)) {
+        if !wait_until(PATIENCE, || is_empty() || watches_again(&self.job.log(name), *old)) {
             self.job.fail_hanging(&format!("{name} has another ringwatchd than {old}"));
         }
     }
@@ -229,7 +220,7 @@ impl Driver<'_, '_> {
     /// Until somebody who lives is told of the last fault.
     fn wait_for_an_error(&mut self) {
         let (since, dead) = (self.last, self.struck.must.clone());
-        self.job.wait("a survivor is told", self.patience, |diaries| {
+        self.job.wait("a survivor is told", PATIENCE, |diaries| {
             // Whoever was about to repair already is told by the repair itself.
             let told = diaries.all("error").chain(diaries.all("shrunk"));
             told.into_iter().any(|entry| entry.at > since && !dead.contains(&entry.rank))
@@ -242,7 +233,7 @@ impl Driver<'_, '_> {
             return;
         }
         let must: Vec<i32> = self.struck.must.iter().map(|rank| self.job.pid(*rank)).collect();
-        self.job.wait_until_gone("the dead", &must, self.patience);
+        self.job.wait_until_gone("the dead", &must, PATIENCE);
         if !self.struck.may.is_empty() {
             // One timeout to suspect, one to ask and to kill.
             sleep((self.last + TIMEOUT * 2 + SLACK).saturating_sub(now()));
@@ -253,7 +244,7 @@ impl Driver<'_, '_> {
         let living: Vec<u32> = self.job.ranks().into_iter().filter(|rank| !self.struck.must.contains(rank)).collect();
         let living: Vec<u32> = living.into_iter().filter(|rank| !dead.contains(rank)).collect();
         let what = format!("ranks {living:?} go on");
-        self.job.wait(&what, self.patience, |diaries| goes_on(diaries, &living));
+        self.job.wait(&what, PATIENCE, |diaries| goes_on(diaries, &living));
         self.struck.log.push((now(), what));
     }
 }

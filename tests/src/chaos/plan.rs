@@ -5,10 +5,9 @@ use std::fmt;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 
-/// Families of operations that Open MPI interrupts, see `programs/families.h`.
-const FAMILIES: [&str; 8] = ["p2p", "any", "rooted", "all", "vector", "nonblocking", "neighbour", "compute"];
-/// Those that it does not, as README says.
-const UNINTERRUPTED: [&str; 2] = ["window", "file"];
+/// Families of operations, see `programs/families.h`.
+const FAMILIES: [&str; 10] =
+    ["p2p", "any", "rooted", "all", "vector", "nonblocking", "neighbour", "compute", "window", "file"];
 /// The one in which a death ends the job, as README says.
 const SPAWN: &str = "spawn";
 
@@ -186,9 +185,6 @@ impl Plan {
         let per_host = if hosts > 6 { 1 } else { 1 + dice.below(2) };
         let mut families: Vec<_> = (0..3).map(|_| dice.any(&FAMILIES)).collect();
         if dice.below(6) == 0 {
-            families.push(dice.any(&UNINTERRUPTED));
-        }
-        if dice.below(6) == 0 {
             families.push(SPAWN);
         }
         families.sort_unstable();
@@ -221,12 +217,6 @@ impl Plan {
             _ => {}
         }
         Self { seed, hosts, per_host, families, weather, faults }
-    }
-
-    /// Whether the job does what Open MPI does not interrupt.
-    #[must_use]
-    pub fn is_uninterrupted(&self) -> bool {
-        self.families.iter().any(|family| UNINTERRUPTED.contains(family))
     }
 
     /// Whether it spawns processes.

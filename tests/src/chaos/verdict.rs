@@ -156,26 +156,6 @@ fn one_side(outcome: &Outcome, struck: &Struck) {
 pub fn limit(diaries: &Diaries, struck: &Struck, stderr: &str) -> Option<&'static str> {
     let ranks: BTreeSet<u32> = diaries.0.iter().map(|entry| entry.rank).collect();
     let spared: Vec<u32> = ranks.into_iter().filter(|rank| !struck.must.contains(rank)).collect();
-    let inside = |rank: &u32| {
-        let last = diaries.of(*rank).rfind(|entry| ["enters", "leaves", "error"].contains(&entry.event.as_str()));
-        last.filter(|entry| entry.event == "enters").map(|entry| entry.text())
-    };
-    match spared.iter().find_map(inside).as_deref() {
-        Some("one-sided") if !struck.log.is_empty() => return Some("one-sided communication is not interrupted"),
-        Some("MPI-IO") if !struck.log.is_empty() => return Some("MPI-IO is not interrupted"),
-        _ => {}
-    }
-    // Stock constructors succeed where a member has died, and leave a window that is none (MPI_ERR_WIN).
-    if !struck.log.is_empty() && diaries.all("error").any(|error| error.number(0) == Some(53)) {
-        return Some("one-sided communication is not interrupted");
-    }
-    // Whoever was to make a file has died, or was removing it.
-    let of_files = |error: &crate::diary::Entry| {
-        ["MPI_ERR_NO_SUCH_FILE", "MPI_ERR_FILE"].iter().any(|name| error.text().contains(name))
-    };
-    if !struck.log.is_empty() && diaries.all("error").any(of_files) {
-        return Some("MPI-IO is not interrupted");
-    }
     if !struck.log.is_empty() && stderr.contains("Recv error after request freed") {
         return Some("Open MPI aborts over a receive that it has freed (neighbourhood collectives, coll/basic)");
     }
@@ -207,15 +187,6 @@ mod tests {
 
     fn struck() -> Struck {
         Struck { must: [1].into(), log: vec![(Duration::ZERO, "strikes".to_owned())], ..Struck::default() }
-    }
-
-    #[test]
-    fn only_who_lives_and_has_not_left_is_stuck() {
-        let stuck = diaries(&[(0, "enters", "one-sided"), (0, "leaves", "one-sided"), (2, "enters", "MPI-IO")]);
-        assert_eq!(limit(&stuck, &struck(), ""), Some("MPI-IO is not interrupted"));
-        assert_eq!(limit(&stuck, &Struck::default(), ""), None, "nothing has happened");
-        let told = diaries(&[(2, "enters", "MPI-IO"), (2, "error", "75"), (1, "enters", "one-sided")]);
-        assert_eq!(limit(&told, &struck(), ""), None);
     }
 
     #[test]
