@@ -144,6 +144,13 @@ impl Driver<'_, '_> {
             Fault::Runtime { host, signal } => {
                 self.wait_for_a_watcher(*host);
                 let host = ALL_HOSTS[*host as usize];
+                // Where a job has been ended already nobody is left to find its prted stopped.
+                if self.job.named(host, "ringwatchd").is_empty() {
+                    return self
+                        .struck
+                        .log
+                        .push((self.last, format!("spared: {fault:?}, the job has ended on {host}")));
+                }
                 let pid = self.runtime(host);
                 self.struck.must.extend(self.job.job.ranks_on(host));
                 self.job.loses(host);
