@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,9 @@ use crate::owners::{Needs, Owner};
 use crate::transfers;
 use crate::waiting::symbol;
 
-/// By then all that the dead have sent has arrived.
+/// All that the dead have sent has arrived after this time, in which a process may not run, and so many turns of its loop.
 const LATE: Duration = Duration::from_millis(20);
+const TURNS: u32 = 8;
 /// The first and the last function of osc/rdma: what lies between is osc/rdma.
 const ENDS: [&CStr; 2] = [c"ompi_osc_rdma_free", c"ompi_osc_rdma_sync_pscw_peer"];
 
@@ -40,19 +41,36 @@ thread_local! {
     static PRESENT: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
-/// When a wait may be hopeless.
+/// When the last death is [`LATE`] ago.
 static DUE: Mutex<Option<Instant>> = Mutex::new(None);
+/// How many turns of the progress loop are left until what waits for the dead is ended.
+static LEFT: AtomicU32 = AtomicU32::new(0);
+static SOMEBODY_DIED: AtomicBool = AtomicBool::new(false);
 /// How many calls there are.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 /// A process has died.
 pub fn begin() {
     *lock(&DUE) = Some(Instant::now() + LATE);
+    LEFT.store(TURNS, Ordering::Release);
+    SOMEBODY_DIED.store(true, Ordering::Release);
+    crate::watch_progress();
+}
+
+/// A turn of the progress loop; false if no further one is needed.
+pub fn look() -> bool {
+    if LEFT.load(Ordering::Acquire) > 0 && lock(&DUE).is_some_and(|due| Instant::now() >= due) {
+        let less = |left: u32| left.checked_sub(1);
+        if LEFT.fetch_update(Ordering::AcqRel, Ordering::Acquire, less) == Ok(1) {
+            transfers::end_with_the_dead();
+        }
+    }
+    LEFT.load(Ordering::Acquire) > 0 || are_watched()
 }
 
 /// Whether somebody has died, and a function of a window is being called.
-pub fn are_watched() -> bool {
-    CALLS.load(Ordering::Acquire) > 0 && lock(&DUE).is_some()
+fn are_watched() -> bool {
+    SOMEBODY_DIED.load(Ordering::Acquire) && CALLS.load(Ordering::Acquire) > 0
 }
 
 /// Calls Open MPI's own function; `None` if it had to be left.
@@ -75,12 +93,13 @@ pub fn enter(owner: &Arc<Owner>, needs: Needs, stock: impl FnOnce() -> c_int) ->
 
 /// In a turn of the progress loop: what is to be thrown through the call that this thread is in, if that is hopeless.
 pub fn verdict() -> Option<Box<dyn Any + Send>> {
-    if !lock(&DUE).is_some_and(|due| Instant::now() >= due) {
+    if !are_watched() || LEFT.load(Ordering::Acquire) > 0 || transfers::is_answering() {
         return None;
     }
     let is_hopeless = |call: &Call| {
         let awaited = transfers::awaited_here();
-        !awaited.living && (awaited.dead || call.owner.refusal(call.needs).is_some())
+        let is_so = !awaited.living && (awaited.dead || call.owner.refusal(call.needs).is_some());
+        is_so && call.owner.can_be_left()
     };
     let is_hopeless = PRESENT.with_borrow(|present| present.as_ref().is_some_and(is_hopeless));
     (is_hopeless && waits_itself()).then(|| Box::new(Hopeless) as Box<dyn Any + Send>)

@@ -86,6 +86,15 @@ impl Connections {
 
     /// Closes connections to a process that Open MPI has just marked as dead, in a function of MPI.
     pub fn close(&self, name: ProcessName) {
+        self.end(name, false);
+    }
+
+    /// Closes all connections to a process that is dead: nothing comes from it any more.
+    pub fn cut(&self, name: ProcessName) {
+        self.end(name, true);
+    }
+
+    fn end(&self, name: ProcessName, all: bool) {
         // SAFETY: the table belongs to the component; what is not of the expected class is not looked at.
         unsafe {
             let table = self.component.byte_add(PROCESSES);
@@ -100,7 +109,7 @@ impl Connections {
             let endpoints = process.byte_add(ENDPOINTS).cast::<*const Object>().read();
             let count = process.byte_add(ENDPOINT_COUNT).cast::<usize>().read();
             for index in 0..count {
-                self.fail(process, endpoints.add(index).read());
+                self.fail(process, endpoints.add(index).read(), all);
             }
         }
     }
@@ -109,7 +118,7 @@ impl Connections {
     ///
     /// # Safety
     /// A process, and one of its endpoints.
-    unsafe fn fail(&self, process: Object, endpoint: Object) {
+    unsafe fn fail(&self, process: Object, endpoint: Object, even_idle: bool) {
         // SAFETY: the offsets are those of an endpoint if its class, its process and the class of its list are right; the
         // lock keeps other threads from writing into a socket that is being closed.
         unsafe {
@@ -125,7 +134,8 @@ impl Connections {
             let lock = endpoint.byte_add(SEND_LOCK).cast::<libc::pthread_mutex_t>();
             libc::pthread_mutex_lock(lock);
             let before = state.read();
-            let closes = before != CONNECTED
+            let closes = even_idle
+                || before != CONNECTED
                 || !endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>().read().is_null()
                 || fragments.byte_add(LENGTH).cast::<usize>().read() > 0;
             if closes {

@@ -128,8 +128,12 @@ impl Rank {
     fn look(&self) -> c_int {
         let seen = SEEN.load(Ordering::Relaxed);
         let events = if self.segment.glance() == seen { 0 } else { self.catch_up() };
-        let watches = waiting::look(self.number) || calls::are_watched();
+        let watches = waiting::look(self.number) | calls::look();
         EXPECTED.store(if watches { ALWAYS } else { SEEN.load(Ordering::Relaxed) }, Ordering::Relaxed);
+        // Another thread may have asked for more turns meanwhile.
+        if !watches && calls::look() {
+            watch_progress();
+        }
         events
     }
 
@@ -169,8 +173,6 @@ fn watch_progress() {
 
 /// Open MPI holds a rank of this job dead from now on.
 fn rank_died(rank: u32) {
-    calls::begin();
-    watch_progress();
     if let (Some(mpi), Some(connections)) = (RANK.get().and_then(Rank::mpi), Connections::get()) {
         connections.close(mpi.name(rank));
     }

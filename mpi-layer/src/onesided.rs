@@ -78,12 +78,13 @@ unsafe fn take_apart(window: Object) {
 }
 
 const FREE: usize = 3;
+const FENCE: usize = 14;
 
 /// What a damaged window consists of stays until the end: Open MPI would wait in it for the answers of the dead.
 unsafe extern "C" fn free(window: Object) -> c_int {
     let free = || {
         let Some(owner) = owners::of(window) else { return ERR_INTERN };
-        if owner.is_damaged() {
+        if owner.refusal(Needs::Everybody).is_some() {
             owners::forget(window);
             return 0;
         }
@@ -105,11 +106,15 @@ fn call(window: Object, slot: usize, needs: Needs, stock: impl FnOnce(Object) ->
             return class;
         }
         let function = owner.stock_function(slot);
-        let code = calls::enter(&owner, needs, || stock(function)).unwrap_or_else(|| {
-            owner.give_up();
-            ERR_PROC_FAILED
-        });
-        owner.refusal(needs).unwrap_or(code)
+        match calls::enter(&owner, needs, || stock(function)) {
+            // On this one the members have agreed.
+            Some(code) if slot == FENCE && owner.is_uniform() => code,
+            Some(code) => owner.refusal(needs).unwrap_or(code),
+            None => {
+                owner.give_up();
+                owner.refusal(needs).unwrap_or(ERR_PROC_FAILED)
+            }
+        }
     };
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(ERR_INTERN)
 }
@@ -137,6 +142,8 @@ const SLOTS: usize = 29;
 
 #[rustfmt::skip]
 functions! {
+    1 attach Needs::Nobody, (window: Object, memory: Object, size: usize) of window;
+    2 detach Needs::Nobody, (window: Object, memory: Object) of window;
     4 put Needs::Rank(to), (from: Object, n: c_int, kind: Object, to: c_int, at: isize, room: c_int, as_kind: Object,
         window: Object) of window;
     5 get Needs::Rank(to), (into: Object, n: c_int, kind: Object, to: c_int, at: isize, room: c_int, as_kind: Object,

@@ -23,7 +23,7 @@ use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::statement::{ERR_PROC_FAILED, ERR_REVOKED};
 use crate::uniformity::Uniformity;
-use crate::{onesided, openmpi, storage};
+use crate::{calls, onesided, openmpi, storage};
 
 static OWNERS: Mutex<BTreeMap<usize, Arc<Owner>>> = Mutex::new(BTreeMap::new());
 
@@ -49,7 +49,9 @@ struct State {
     dead: Vec<c_int>,
     /// The functions that Open MPI chose, once others stand in their place.
     stock: Vec<usize>,
-    /// A function of Open MPI was left in the middle.
+    /// A hopeless wait in a function of Open MPI can be left.
+    can_be_left: bool,
+    /// That was done.
     is_broken: bool,
 }
 
@@ -66,7 +68,14 @@ pub enum Needs {
 /// A window or a file is being made; its info is in place.
 pub fn created(kind: Kind, object: Object, comm: Object) {
     let settings = communicators::values(comm).map(Setting::new);
-    let state = State { settings, parts: Vec::new(), dead: Vec::new(), stock: Vec::new(), is_broken: false };
+    let state = State {
+        settings,
+        parts: Vec::new(),
+        dead: Vec::new(),
+        stock: Vec::new(),
+        can_be_left: false,
+        is_broken: false,
+    };
     let owner = Owner { kind, object: object as usize, comm: comm as usize, state: Mutex::new(state) };
     lock(&OWNERS).insert(object as usize, Arc::new(owner));
     if let Some(mpi) = communicators::handles() {
@@ -74,12 +83,13 @@ pub fn created(kind: Kind, object: Object, comm: Object) {
     }
 }
 
-/// It consists of these communicators. `refuses`: functions of ours stand before Open MPI's from the beginning.
-pub fn completed(object: Object, parts: Vec<Part>, refuses: bool) {
+/// It consists of these communicators. A window's hopeless waits can be left, or not.
+pub fn completed(object: Object, parts: Vec<Part>, can_be_left: bool) {
     let Some(owner) = of(object) else { return };
     let settings = {
         let mut state = lock(&owner.state);
         state.parts = parts.clone();
+        state.can_be_left = can_be_left;
         // Who died since the members have agreed on the object.
         state.dead =
             Internals::get().zip(parts.first()).map_or(Vec::new(), |(mpi, part)| mpi.dead_members(part.comm.handle()));
@@ -88,7 +98,7 @@ pub fn completed(object: Object, parts: Vec<Part>, refuses: bool) {
     for part in &parts {
         [UNIFORMITY, SCOPE].into_iter().for_each(|which| part.set(which, settings[which].value));
     }
-    if refuses || owner.is_damaged() {
+    if can_be_left || owner.kind == Kind::File || owner.is_damaged() {
         owner.replace_functions();
     }
 }
@@ -120,6 +130,7 @@ fn of_part(comm: Communicator) -> Option<Arc<Owner>> {
 /// A member of a communicator is dead.
 pub fn member_died(comm: Communicator, rank: c_int) {
     let Some(owner) = of_part(comm) else { return };
+    calls::begin();
     lock(&owner.state).dead.push(rank);
     owner.replace_functions();
     // Its communicators carry nothing but what all members of the file do together, none of which can complete.
@@ -201,6 +212,11 @@ impl Owner {
         !lock(&self.state).dead.is_empty()
     }
 
+    /// Whether a hopeless wait in a function of Open MPI can be left.
+    pub fn can_be_left(&self) -> bool {
+        lock(&self.state).can_be_left
+    }
+
     /// A function of Open MPI was left in the middle: nothing can be done with it any more.
     pub fn give_up(&self) {
         lock(&self.state).is_broken = true;
@@ -223,6 +239,7 @@ impl Owner {
             Needs::Nobody => false,
             Needs::Everybody => !state.dead.is_empty(),
             Needs::Rank(rank) => state.dead.contains(&rank),
+            _ if state.dead.is_empty() => false,
             Needs::Group(group) => {
                 let whole = state.parts.first().map(|part| part.comm.handle());
                 whole.is_some_and(|whole| mpi.group_has_any(group, whole, &state.dead))

@@ -51,7 +51,7 @@ pub fn open(file: Object, comm: Object, own_open: Object) -> c_int {
     // What was opened here and not everywhere is closed by Open MPI, since this function fails.
     let (code, parts) = construction::run(comm, make, || ());
     match code {
-        0 => owners::completed(file, parts, true),
+        0 => owners::completed(file, parts, false),
         _ => owners::forget(file),
     }
     code

@@ -1,12 +1,16 @@
 //! What windows have asked of other processes.
 //!
-//! Open MPI's `osc/rdma` asks another process through a table of four functions (btl_base_am_rdma.h). Functions of ours
-//! stand in that table and keep a list of what has not been answered, so that it is known for whom a thread waits. The dead
-//! are asked for nothing any more.
+//! Open MPI's `osc/rdma` asks another process through a table of four functions (btl_base_am_rdma.h), and gives each a
+//! function to call when the answer is there. Functions of ours stand in that table and keep a list of what has not been
+//! answered. So it is known for whom a thread waits, and what nobody waits for on the spot is ended in place of the dead:
+//! it only counts there, or belongs to a request.
+//!
+//! What is waited for on the spot is not ended: the answer would be used, and may say where others have their memory.
 //!
 //! Offsets are those of osc_rdma.h, proc.h and bml.h on x86-64; each object is asked for its class first.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,20 +18,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread::{self, ThreadId};
 
+use crate::connections::Connections;
 use crate::internals::Internals;
 use crate::line::lock;
 use crate::objects::{Class, Object};
-use crate::openmpi::Library;
+use crate::openmpi::{Library, ProcessName};
+use crate::statement::ERR_PROC_FAILED;
 
 /// Of `ompi_osc_rdma_module_t`: whether its transport does without the table, the tables, and how many.
 const OTHER_TRANSPORT: usize = 0x430;
 const TABLES: usize = 0x438;
 const TABLE_COUNT: usize = 0x440;
-/// Of `mca_btl_base_am_rdma_module_t`: its functions.
+/// Of `mca_btl_base_am_rdma_module_t`: its transport, and its functions.
+const TRANSPORT: usize = 0x10;
 const FUNCTIONS: usize = 0x40;
 /// Bytes of it, of `ompi_proc_t` and of `mca_bml_base_endpoint_t`, which Open MPI's classes say, too.
 const SIZES: [usize; 3] = [0x60, 0x78, 0xe8];
-/// Of `ompi_proc_t`: whether it is not known to be dead, and its endpoints.
+/// Of `ompi_osc_rdma_pending_op_t`: the window's module, if nobody waits for its end on the spot.
+const WINDOW: usize = 0x28;
+/// Of `ompi_proc_t`: its name, whether it is not known to be dead, and its endpoints.
+const NAME: usize = 0x28;
 const IS_ACTIVE: usize = 0x40;
 const ENDPOINTS: usize = 0x48;
 const ENDPOINT_COUNT: usize = 4;
@@ -105,16 +115,23 @@ struct Transfer {
     process: usize,
     /// Who has asked.
     thread: ThreadId,
-    /// The function to call when it has been answered, and its own argument.
+    /// The function to call when it has been answered, and its arguments but for the last.
     callback: Callback,
-    context: usize,
-    /// The answer may be written to the stack of who has asked.
+    arguments: [usize; 6],
+    /// It is waited for on the spot, and the answer may be written to the stack.
     is_awaited: bool,
+    /// No answer counts any more.
+    is_lost: bool,
 }
 
 static STOCK: OnceLock<Functions> = OnceLock::new();
 static UNDER_WAY: Mutex<BTreeMap<usize, Transfer>> = Mutex::new(BTreeMap::new());
 static LAST: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static ANSWERS: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Processes by their endpoints.
 static PROCESSES: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
@@ -146,12 +163,12 @@ pub struct Awaited {
     pub dead: bool,
 }
 
-/// For whose answers this thread may be waiting.
+/// For whose answers this thread waits.
 pub fn awaited_here() -> Awaited {
     let here = thread::current().id();
     let mut awaited = Awaited::default();
     for one in lock(&UNDER_WAY).values().filter(|one| one.is_awaited && one.thread == here) {
-        *(if is_dead(one.process) { &mut awaited.dead } else { &mut awaited.living }) = true;
+        *(if one.is_lost { &mut awaited.dead } else { &mut awaited.living }) = true;
     }
     awaited
 }
@@ -159,7 +176,41 @@ pub fn awaited_here() -> Awaited {
 /// This thread waits for no answer of the dead any more.
 pub fn forget_the_dead() {
     let here = thread::current().id();
-    lock(&UNDER_WAY).retain(|_, one| one.thread != here || !is_dead(one.process));
+    lock(&UNDER_WAY).retain(|_, one| one.thread != here || !one.is_lost);
+}
+
+/// Whether this thread calls Open MPI's functions for answers: frames of C lie below them.
+pub fn is_answering() -> bool {
+    ANSWERS.get()
+}
+
+/// All that the dead have sent has arrived: ends what they have not answered, and what they might yet send.
+pub fn end_with_the_dead() {
+    let mut ended = Vec::new();
+    {
+        let mut all = lock(&UNDER_WAY);
+        let dead: Vec<usize> = all.iter().filter(|(_, one)| is_dead(one.process)).map(|(number, _)| *number).collect();
+        for number in dead {
+            match all.get_mut(&number) {
+                Some(one) if one.is_awaited => one.is_lost = true,
+                _ => ended.extend(all.remove(&number)),
+            }
+        }
+    }
+    // Not under the lock: they may ask for more.
+    let processes: BTreeSet<usize> = ended.iter().map(|one| one.process).collect();
+    processes.into_iter().for_each(cut);
+    ended.into_iter().for_each(|one| one.complete(ERR_PROC_FAILED));
+}
+
+impl Transfer {
+    fn complete(self, status: c_int) {
+        let [transport, endpoint, local, handle, context, data] = self.arguments.map(|argument| argument as Object);
+        let before = ANSWERS.replace(true);
+        // SAFETY: what Open MPI would have called in our place, once, with its own arguments.
+        unsafe { (self.callback)(transport, endpoint, local, handle, context, data, status) };
+        ANSWERS.set(before);
+    }
 }
 
 impl Functions {
@@ -172,20 +223,15 @@ impl Functions {
 }
 
 /// Asks for something: `ask` gets the function to call and its argument. Whoever cannot be reached does not answer: that is
-/// no error yet, because Open MPI would end the process where it cannot give a lock back.
-fn asked(
-    endpoint: Object,
-    callback: Callback,
-    context: Object,
-    is_awaited: bool,
-    ask: impl FnOnce(Callback, Object) -> c_int,
-) -> c_int {
-    let process = process_of(endpoint);
-    let transfer =
-        Transfer { process, thread: thread::current().id(), callback, context: context as usize, is_awaited };
-    let number = LAST.fetch_add(1, Ordering::Relaxed);
-    lock(&UNDER_WAY).insert(number, transfer);
-    match if is_dead(process) { UNREACHABLE } else { ask(answered, number as Object) } {
+/// no error, because Open MPI would end the process where it cannot give a lock back.
+fn asked(transfer: Transfer, ask: impl FnOnce(Callback, Object) -> c_int) -> c_int {
+    let (number, is_hopeless) = (LAST.fetch_add(1, Ordering::Relaxed), is_dead(transfer.process));
+    if is_hopeless && !transfer.is_awaited {
+        transfer.complete(ERR_PROC_FAILED);
+        return 0;
+    }
+    lock(&UNDER_WAY).insert(number, Transfer { is_lost: is_hopeless, ..transfer });
+    match if is_hopeless { UNREACHABLE } else { ask(answered, number as Object) } {
         UNREACHABLE => 0,
         code => {
             if code != 0 {
@@ -197,21 +243,42 @@ fn asked(
 }
 
 unsafe extern "C" fn answered(
-    transport: Object,
-    endpoint: Object,
-    local: Object,
-    handle: Object,
+    _transport: Object,
+    _endpoint: Object,
+    _local: Object,
+    _handle: Object,
     number: Object,
-    data: Object,
+    _data: Object,
     status: c_int,
 ) {
     let transfer = lock(&UNDER_WAY).remove(&(number as usize));
-    if let Some(transfer) = transfer {
-        // SAFETY: what Open MPI would have called in our place, with its own arguments.
-        unsafe {
-            (transfer.callback)(transport, endpoint, local, handle, transfer.context as Object, data, status);
-        }
+    if let Some(transfer) = transfer.filter(|one| !one.is_lost) {
+        transfer.complete(status);
     }
+}
+
+/// # Safety
+/// Arguments of a function of a table.
+unsafe fn transfer(
+    table: Object,
+    endpoint: Object,
+    [local, handle]: [Object; 2],
+    callback: Callback,
+    [context, data]: [Object; 2],
+    is_awaited: bool,
+) -> Transfer {
+    // SAFETY: as required of the caller.
+    let transport = unsafe { table.byte_add(TRANSPORT).cast::<Object>().read() };
+    let arguments = [transport, endpoint, local, handle, context, data].map(|argument| argument as usize);
+    let (process, thread) = (process_of(endpoint), thread::current().id());
+    Transfer { process, thread, callback, arguments, is_awaited, is_lost: false }
+}
+
+/// # Safety
+/// The context of an operation on a number.
+unsafe fn is_awaited(operation: Object) -> bool {
+    // SAFETY: as required of the caller.
+    unsafe { operation.byte_add(WINDOW).cast::<Object>().read() }.is_null()
 }
 
 /// Whether a variable is on the stack of the caller or a caller of it.
@@ -228,9 +295,12 @@ unsafe extern "C" fn put(
 ) -> c_int {
     let Some(stock) = STOCK.get() else { return UNREACHABLE };
     // SAFETY: with the arguments that were meant for it, but for what is called in the end.
-    asked(endpoint, callback, context, is_on_stack(context), |callback, context| unsafe { (stock.put)(
-        table, endpoint, local, remote, handle, remote_handle, size, flags, order, callback, context, data,
-    ) })
+    unsafe {
+        let one = transfer(table, endpoint, [local, handle], callback, [context, data], is_on_stack(context));
+        asked(one, |callback, context| (stock.put)(
+            table, endpoint, local, remote, handle, remote_handle, size, flags, order, callback, context, data,
+        ))
+    }
 }
 
 #[rustfmt::skip]
@@ -240,9 +310,12 @@ unsafe extern "C" fn get(
 ) -> c_int {
     let Some(stock) = STOCK.get() else { return UNREACHABLE };
     // SAFETY: with the arguments that were meant for it, but for what is called in the end.
-    asked(endpoint, callback, context, is_on_stack(context), |callback, context| unsafe { (stock.get)(
-        table, endpoint, local, remote, handle, remote_handle, size, flags, order, callback, context, data,
-    ) })
+    unsafe {
+        let one = transfer(table, endpoint, [local, handle], callback, [context, data], is_on_stack(context));
+        asked(one, |callback, context| (stock.get)(
+            table, endpoint, local, remote, handle, remote_handle, size, flags, order, callback, context, data,
+        ))
+    }
 }
 
 #[rustfmt::skip]
@@ -252,9 +325,12 @@ unsafe extern "C" fn fetch(
 ) -> c_int {
     let Some(stock) = STOCK.get() else { return UNREACHABLE };
     // SAFETY: with the arguments that were meant for it, but for what is called in the end.
-    asked(endpoint, callback, context, true, |callback, context| unsafe { (stock.fetch)(
-        table, endpoint, local, remote, handle, remote_handle, operation, operand, flags, order, callback, context, data,
-    ) })
+    unsafe {
+        let one = transfer(table, endpoint, [local, handle], callback, [context, data], is_awaited(context));
+        asked(one, |callback, context| (stock.fetch)(
+            table, endpoint, local, remote, handle, remote_handle, operation, operand, flags, order, callback, context, data,
+        ))
+    }
 }
 
 #[rustfmt::skip]
@@ -264,15 +340,26 @@ unsafe extern "C" fn swap(
 ) -> c_int {
     let Some(stock) = STOCK.get() else { return UNREACHABLE };
     // SAFETY: with the arguments that were meant for it, but for what is called in the end.
-    asked(endpoint, callback, context, true, |callback, context| unsafe { (stock.swap)(
-        table, endpoint, local, remote, handle, remote_handle, compare, value, flags, order, callback, context, data,
-    ) })
+    unsafe {
+        let one = transfer(table, endpoint, [local, handle], callback, [context, data], is_awaited(context));
+        asked(one, |callback, context| (stock.swap)(
+            table, endpoint, local, remote, handle, remote_handle, compare, value, flags, order, callback, context, data,
+        ))
+    }
 }
 
 /// Whether Open MPI holds a process dead.
 fn is_dead(process: usize) -> bool {
     // SAFETY: a process that Open MPI has known, and keeps as long as it has windows with it.
     process != 0 && unsafe { !(process as Object).byte_add(IS_ACTIVE).cast::<bool>().read_volatile() }
+}
+
+/// Closes the connections to a process that is dead.
+fn cut(process: usize) {
+    if let Some(connections) = Connections::get() {
+        // SAFETY: as above.
+        connections.cut(unsafe { (process as Object).byte_add(NAME).cast::<ProcessName>().read() });
+    }
 }
 
 /// The process to which an endpoint leads, or 0.

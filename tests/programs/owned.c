@@ -91,6 +91,17 @@ static int on_window(MPI_Win window, const char *name, int peer) {
         code = MPI_Accumulate(data, NUMBERS, MPI_INT, peer, 0, NUMBERS, MPI_INT, MPI_SUM, window);
         return first_error(code, MPI_Win_flush_all(window));
     }
+    if (strstr(name, "put_each")) {
+        /* What the dead does not answer keeps nobody from ending what he does with the living. */
+        for (int to = 0; to <= peer; to += peer) MPI_Put(data, 1, MPI_INT, to, 0, 1, MPI_INT, window);
+        if (MPI_Win_flush(0, window) != MPI_SUCCESS) return MPI_ERR_OTHER;
+        return MPI_Win_flush(peer, window);
+    }
+    if (strstr(name, "rput_wait")) {
+        MPI_Request request;
+        code = MPI_Rput(data, 1, MPI_INT, peer, 0, 1, MPI_INT, window, &request);
+        return code != MPI_SUCCESS ? code : MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
     if (strstr(name, "rput")) {
         MPI_Request request;
         code = MPI_Rput(data, 1, MPI_INT, peer, 0, 1, MPI_INT, window, &request);

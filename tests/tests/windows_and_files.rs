@@ -186,12 +186,14 @@ fn info_keys() {
 /// What had begun before the death, and waits for the answer of one who died, ends as well.
 /// `shared` is what a member on the node of the dead may find, which reaches its memory without it.
 fn begun_before(scope: &str, expected: &'static str, shared: &'static str) {
-    const OPERATIONS: [&str; 8] = [
+    const OPERATIONS: [&str; 10] = [
         "win_put",
         "win_get",
         "win_fetch",
         "win_accumulate",
         "win_rput",
+        "win_rput_wait",
+        "win_put_each",
         "win_put_fence",
         "win_start",
         "win_post_wait",
