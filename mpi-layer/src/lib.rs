@@ -14,6 +14,7 @@ mod connections;
 mod construction;
 mod defaults;
 mod dynamic;
+mod endpoints;
 mod handles;
 mod internals;
 mod keys;

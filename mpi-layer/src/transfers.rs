@@ -7,45 +7,25 @@
 //!
 //! What is waited for on the spot is not ended: the answer would be used, and may say where others have their memory.
 //!
-//! Offsets are those of osc_rdma.h, proc.h and bml.h on x86-64; each object is asked for its class first.
+//! Offsets are those of btl_base_am_rdma.h and osc_rdma_types.h on x86-64.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread::{self, ThreadId};
 
-use crate::connections::Connections;
-use crate::internals::Internals;
+use crate::endpoints::{self, cut, is_dead, process_of};
 use crate::line::lock;
-use crate::objects::{Class, Object};
-use crate::openmpi::{Library, ProcessName};
+use crate::objects::Object;
 use crate::statement::ERR_PROC_FAILED;
 
-/// Of `ompi_osc_rdma_module_t`: whether its transport does without the table, the tables, and how many.
-const OTHER_TRANSPORT: usize = 0x430;
-const TABLES: usize = 0x438;
-const TABLE_COUNT: usize = 0x440;
 /// Of `mca_btl_base_am_rdma_module_t`: its transport, and its functions.
 const TRANSPORT: usize = 0x10;
 const FUNCTIONS: usize = 0x40;
-/// Bytes of it, of `ompi_proc_t` and of `mca_bml_base_endpoint_t`, which Open MPI's classes say, too.
-const SIZES: [usize; 3] = [0x60, 0x78, 0xe8];
 /// Of `ompi_osc_rdma_pending_op_t`: the window's module, if nobody waits for its end on the spot.
 const WINDOW: usize = 0x28;
-/// Of `ompi_proc_t`: its name, whether it is not known to be dead, and its endpoints.
-const NAME: usize = 0x28;
-const IS_ACTIVE: usize = 0x40;
-const ENDPOINTS: usize = 0x48;
-const ENDPOINT_COUNT: usize = 4;
-/// Of `mca_bml_base_endpoint_t`: three lists of endpoints of transports; and of each the length and the entries, which have
-/// the endpoint last of three words.
-const LISTS: [usize; 3] = [0x48, 0x78, 0xa8];
-const LENGTH: usize = 0x10;
-const ENTRIES: usize = 0x28;
 /// `OPAL_ERR_UNREACH`
 const UNREACHABLE: c_int = -12;
 /// Bytes between a variable of osc/rdma on the stack and one of a function that it calls, at most.
@@ -53,52 +33,20 @@ const FRAMES: usize = 1 << 14;
 
 /// `mca_btl_base_rdma_completion_fn_t`
 type Callback = unsafe extern "C" fn(Object, Object, Object, Object, Object, Object, c_int);
+/// The functions of a table: their last arguments are flags, order, and what to call with a context and data.
+#[rustfmt::skip]
 type Move = unsafe extern "C" fn(
-    Object,
-    Object,
-    Object,
-    u64,
-    Object,
-    Object,
-    usize,
-    c_int,
-    c_int,
-    Callback,
-    Object,
-    Object,
+    Object, Object, Object, u64, Object, Object, usize, c_int, c_int, Callback, Object, Object,
 ) -> c_int;
+#[rustfmt::skip]
 type Fetch = unsafe extern "C" fn(
-    Object,
-    Object,
-    Object,
-    u64,
-    Object,
-    Object,
-    c_int,
-    u64,
-    c_int,
-    c_int,
-    Callback,
-    Object,
-    Object,
+    Object, Object, Object, u64, Object, Object, c_int, u64, c_int, c_int, Callback, Object, Object,
 ) -> c_int;
+#[rustfmt::skip]
 type Swap = unsafe extern "C" fn(
-    Object,
-    Object,
-    Object,
-    u64,
-    Object,
-    Object,
-    u64,
-    u64,
-    c_int,
-    c_int,
-    Callback,
-    Object,
-    Object,
+    Object, Object, Object, u64, Object, Object, u64, u64, c_int, c_int, Callback, Object, Object,
 ) -> c_int;
 
-/// The functions of a table.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Functions {
@@ -132,16 +80,12 @@ thread_local! {
     static ANSWERS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Processes by their endpoints.
-static PROCESSES: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
-
 /// Watches what a window asks of others; false if it does so in another way.
 ///
 /// # Safety
 /// The module of a window's component.
 pub unsafe fn watch(module: Object) -> bool {
-    let Some(open_mpi) = OpenMpi::get() else { return false };
-    let tables = open_mpi.tables(module);
+    let tables = endpoints::tables(module);
     for table in &tables {
         // SAFETY: the table was found to be one.
         unsafe {
@@ -152,7 +96,6 @@ pub unsafe fn watch(module: Object) -> bool {
             }
         }
     }
-    lock(&PROCESSES).clear();
     !tables.is_empty()
 }
 
@@ -288,171 +231,41 @@ fn is_on_stack(variable: Object) -> bool {
     (here..here + FRAMES).contains(&(variable as usize))
 }
 
-#[rustfmt::skip]
-unsafe extern "C" fn put(
-    table: Object, endpoint: Object, local: Object, remote: u64, handle: Object, remote_handle: Object, size: usize,
-    flags: c_int, order: c_int, callback: Callback, context: Object, data: Object,
-) -> c_int {
-    let Some(stock) = STOCK.get() else { return UNREACHABLE };
-    // SAFETY: with the arguments that were meant for it, but for what is called in the end.
-    unsafe {
-        let one = transfer(table, endpoint, [local, handle], callback, [context, data], is_on_stack(context));
-        asked(one, |callback, context| (stock.put)(
-            table, endpoint, local, remote, handle, remote_handle, size, flags, order, callback, context, data,
-        ))
-    }
-}
-
-#[rustfmt::skip]
-unsafe extern "C" fn get(
-    table: Object, endpoint: Object, local: Object, remote: u64, handle: Object, remote_handle: Object, size: usize,
-    flags: c_int, order: c_int, callback: Callback, context: Object, data: Object,
-) -> c_int {
-    let Some(stock) = STOCK.get() else { return UNREACHABLE };
-    // SAFETY: with the arguments that were meant for it, but for what is called in the end.
-    unsafe {
-        let one = transfer(table, endpoint, [local, handle], callback, [context, data], is_on_stack(context));
-        asked(one, |callback, context| (stock.get)(
-            table, endpoint, local, remote, handle, remote_handle, size, flags, order, callback, context, data,
-        ))
-    }
-}
-
-#[rustfmt::skip]
-unsafe extern "C" fn fetch(
-    table: Object, endpoint: Object, local: Object, remote: u64, handle: Object, remote_handle: Object, operation: c_int, operand: u64,
-    flags: c_int, order: c_int, callback: Callback, context: Object, data: Object,
-) -> c_int {
-    let Some(stock) = STOCK.get() else { return UNREACHABLE };
-    // SAFETY: with the arguments that were meant for it, but for what is called in the end.
-    unsafe {
-        let one = transfer(table, endpoint, [local, handle], callback, [context, data], is_awaited(context));
-        asked(one, |callback, context| (stock.fetch)(
-            table, endpoint, local, remote, handle, remote_handle, operation, operand, flags, order, callback, context, data,
-        ))
-    }
-}
-
-#[rustfmt::skip]
-unsafe extern "C" fn swap(
-    table: Object, endpoint: Object, local: Object, remote: u64, handle: Object, remote_handle: Object, compare: u64, value: u64,
-    flags: c_int, order: c_int, callback: Callback, context: Object, data: Object,
-) -> c_int {
-    let Some(stock) = STOCK.get() else { return UNREACHABLE };
-    // SAFETY: with the arguments that were meant for it, but for what is called in the end.
-    unsafe {
-        let one = transfer(table, endpoint, [local, handle], callback, [context, data], is_awaited(context));
-        asked(one, |callback, context| (stock.swap)(
-            table, endpoint, local, remote, handle, remote_handle, compare, value, flags, order, callback, context, data,
-        ))
-    }
-}
-
-/// Whether Open MPI holds a process dead.
-fn is_dead(process: usize) -> bool {
-    // SAFETY: a process that Open MPI has known, and keeps as long as it has windows with it.
-    process != 0 && unsafe { !(process as Object).byte_add(IS_ACTIVE).cast::<bool>().read_volatile() }
-}
-
-/// Closes the connections to a process that is dead.
-fn cut(process: usize) {
-    if let Some(connections) = Connections::get() {
-        // SAFETY: as above.
-        connections.cut(unsafe { (process as Object).byte_add(NAME).cast::<ProcessName>().read() });
-    }
-}
-
-/// The process to which an endpoint leads, or 0.
-fn process_of(endpoint: Object) -> usize {
-    if let Some(process) = lock(&PROCESSES).get(&(endpoint as usize)) {
-        return *process;
-    }
-    let all = OpenMpi::get().map_or(BTreeMap::new(), OpenMpi::processes);
-    let process = all.get(&(endpoint as usize)).copied().unwrap_or(0);
-    lock(&PROCESSES).extend(all);
-    process
-}
-
-/// What is used of Open MPI here.
-struct OpenMpi {
-    /// Classes of tables, of processes and of their endpoints.
-    classes: [usize; 3],
-    all_processes: unsafe extern "C" fn(*mut usize) -> *mut Object,
-    memory: File,
-}
-
-impl OpenMpi {
-    /// `None` if this Open MPI lacks something, or has other objects.
-    fn get() -> Option<&'static Self> {
-        static FOUND: OnceLock<Option<OpenMpi>> = OnceLock::new();
-        FOUND.get_or_init(Self::find).as_ref()
-    }
-
-    fn find() -> Option<Self> {
-        let library = Library::loaded()?;
-        let classes = [
-            library.symbol(c"mca_btl_base_am_rdma_module_t_class")?,
-            library.symbol(c"ompi_proc_t_class")?,
-            library.symbol(c"mca_bml_base_endpoint_t_class")?,
-        ];
-        // SAFETY: classes of Open MPI.
-        let fits = classes.iter().zip(SIZES).all(|(class, size)| unsafe { (*class.cast::<Class>()).size } == size);
-        // SAFETY: the type is that of proc.h.
-        let all_processes = unsafe { library.function(c"ompi_proc_all")? };
-        let memory = File::open("/proc/self/mem").ok().filter(|_| fits)?;
-        Some(Self { classes: classes.map(|class| class as usize), all_processes, memory })
-    }
-
-    /// A word of this process's memory, where a wrong address is an error and no crash.
-    fn word(&self, address: usize) -> Option<usize> {
-        let mut bytes = [0; 8];
-        self.memory.read_exact_at(&mut bytes, address as u64).ok().map(|()| usize::from_ne_bytes(bytes))
-    }
-
-    /// The tables of a window's module; none if it is of another component or transport.
-    fn tables(&self, module: Object) -> Vec<Object> {
-        let at = |offset| self.word(module as usize + offset);
-        let find = || {
-            let count = (at(OTHER_TRANSPORT)? & 0xff == 0).then_some(at(TABLE_COUNT)? & 0xff)?;
-            let list = at(TABLES)?;
-            (0..count)
-                .map(|index| {
-                    let table = self.word(list + 8 * index)?;
-                    (self.word(table)? == self.classes[0]).then_some(table as Object)
+/// The functions of the table: each has two arguments of its own at most, and knows whether its answer is awaited.
+macro_rules! functions {
+    ($($name:ident ($($word:ident: $type:ty),*) $is_awaited:ident;)*) => {
+        $(#[allow(clippy::too_many_arguments, reason = "as Open MPI has them")]
+        unsafe extern "C" fn $name(
+            table: Object,
+            endpoint: Object,
+            local: Object,
+            remote: u64,
+            handle: Object,
+            remote_handle: Object,
+            $($word: $type,)*
+            flags: c_int,
+            order: c_int,
+            callback: Callback,
+            context: Object,
+            data: Object,
+        ) -> c_int {
+            let Some(stock) = STOCK.get() else { return UNREACHABLE };
+            // SAFETY: with the arguments that were meant for it, but for what is called in the end.
+            unsafe {
+                let one = transfer(table, endpoint, [local, handle], callback, [context, data], $is_awaited(context));
+                asked(one, |callback, context| {
+                    (stock.$name)(
+                        table, endpoint, local, remote, handle, remote_handle, $($word,)* flags, order, callback, context, data,
+                    )
                 })
-                .collect::<Option<Vec<Object>>>()
-        };
-        find().unwrap_or_default()
-    }
-
-    /// All processes that Open MPI knows, by their endpoints.
-    fn processes(&self) -> BTreeMap<usize, usize> {
-        let (mut all, mut count) = (BTreeMap::new(), 0);
-        let Some(mpi) = Internals::get() else { return all };
-        // SAFETY: Open MPI's list, whose memory and references are the caller's.
-        unsafe {
-            let list = (self.all_processes)(&mut count);
-            for index in 0..if list.is_null() { 0 } else { count } {
-                let process = list.add(index).read();
-                for endpoint in self.endpoints(process as usize) {
-                    all.insert(endpoint, process as usize);
-                }
-                mpi.classes.release(process);
             }
-            libc::free(list.cast());
-        }
-        all
-    }
+        })*
+    };
+}
 
-    /// The endpoints of all transports to a process.
-    fn endpoints(&self, process: usize) -> Vec<usize> {
-        let is = |object: usize, class: usize| object != 0 && self.word(object) == Some(self.classes[class]);
-        let words = (0..ENDPOINT_COUNT).filter_map(|index| self.word(process + ENDPOINTS + 8 * index));
-        let Some(own) = words.filter(|_| is(process, 1)).find(|word| is(*word, 2)) else { return Vec::new() };
-        let entries = |list: usize| {
-            let (length, first) = (self.word(own + list + LENGTH)?, self.word(own + list + ENTRIES)?);
-            Some((0..length).filter_map(move |index| self.word(first + 24 * index + 16)))
-        };
-        LISTS.into_iter().filter_map(entries).flatten().collect()
-    }
+functions! {
+    put(size: usize) is_on_stack;
+    get(size: usize) is_on_stack;
+    fetch(operation: c_int, operand: u64) is_awaited;
+    swap(compare: u64, value: u64) is_awaited;
 }
