@@ -59,10 +59,12 @@ pub fn open(file: Object, comm: Object, own_open: Object) -> c_int {
 
 const CLOSE: usize = 1;
 
-/// A file with a dead member is closed without waiting for the others.
+/// A file with a dead member, or an interrupted one, is closed without waiting for the others: Open MPI calls its barrier
+/// without asking whether the communicator is revoked.
 unsafe extern "C" fn close(file: Object) -> c_int {
     let Some(owner) = owners::of(file) else { return ERR_INTERN };
-    if let (true, Some(mpi), Some(part)) = (owner.is_damaged(), Internals::fitting(), owner.main_part()) {
+    let is_hopeless = owner.refusal(Needs::Everybody).is_some();
+    if let (true, Some(mpi), Some(part)) = (is_hopeless, Internals::fitting(), owner.main_part()) {
         // SAFETY: the file's own communicator, which is freed as the file is closed.
         unsafe { mpi.table(part)[BARRIER].function = no_barrier as Object };
         // Messages of others may arrive still.
