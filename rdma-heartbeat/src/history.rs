@@ -201,7 +201,7 @@ impl History {
         Self { job: job.to_owned(), me, lines: Vec::new(), sink }
     }
 
-    /// Adds what happened at `at` on this node's monotonic clock. A full history takes nothing more.
+    /// Adds what happened at `at` on this node's monotonic clock. What memory has no room for is in the sink alone.
     pub fn add(&mut self, node: NodeId, host: &str, at: Time, event: Event) {
         let (now, wall) = (clock::now(), SystemTime::now());
         // A clock that was off by a message's way may put a moment ahead of now.
@@ -217,10 +217,10 @@ impl History {
         };
         let Ok(mut line) = serde_json::to_vec(&record) else { return };
         line.push(b'\n');
-        if self.lines.len() + line.len() > MOST_BYTES {
-            return;
+        if self.lines.len() + line.len() <= MOST_BYTES {
+            self.lines.extend_from_slice(&line);
         }
-        self.lines.extend_from_slice(&line);
+        // A file is not bounded by the memory of this process.
         if let Some(sink) = &self.sink {
             sink.write(line);
         }
