@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use rdma_heartbeat::logging::say;
 
-use crate::handles::{Communicator, Handles, MemberDied};
+use crate::handles::{Communicator, Handles};
 use crate::internals::{Internals, NONBLOCKING};
 use crate::keys::{self, SHOWN, Setting};
 use crate::objects::{Classes, Object};
@@ -24,7 +24,7 @@ use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::statement::ERR_PROC_FAILED;
 use crate::uniformity::Uniformity;
-use crate::{construction, dynamic, mended, module, openmpi, owners, uniform, waiting};
+use crate::{agreements, construction, dynamic, mended, module, openmpi, owners, uniform, waiting};
 
 /// See [`Handles::index`]: `MPI_COMM_WORLD`.
 const WORLD: c_int = 0;
@@ -39,7 +39,6 @@ static FINALISING: AtomicBool = AtomicBool::new(false);
 
 struct Communicators {
     mpi: Handles,
-    next: Option<MemberDied>,
     /// The attributes with which `MPI_Comm_dup` hands properties on.
     attributes: [OnceLock<Option<c_int>>; 2],
     known: Mutex<BTreeMap<Communicator, Known>>,
@@ -117,8 +116,8 @@ pub fn created(handle: *mut c_void) -> *mut c_void {
         if mpi.is_none() {
             say("ringwatch: this Open MPI lacks a function for error scopes; every communicator has the scope local");
         }
-        let next = mpi.as_ref()?.watch_members(member_died);
-        Some(Communicators { mpi: mpi?, next, attributes: Default::default(), known: Mutex::default() })
+        agreements::watch(mpi.as_ref()?.watch_members(member_died));
+        Some(Communicators { mpi: mpi?, attributes: Default::default(), known: Mutex::default() })
     };
     let Some(all) = COMMUNICATORS.get_or_init(find) else { return std::ptr::null_mut() };
     let comm = Communicator::from_handle(handle);
@@ -152,6 +151,7 @@ pub fn freed(handle: *mut c_void) {
     let Some(all) = COMMUNICATORS.get().and_then(Option::as_ref) else { return };
     owners::part_freed(Communicator::from_handle(handle));
     uniform::forget(handle, INITIALISED.load(Ordering::Relaxed));
+    agreements::forget(handle);
     all.known().remove(&Communicator::from_handle(handle));
 }
 
@@ -214,19 +214,15 @@ fn present() -> Option<&'static Communicators> {
 }
 
 unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool) {
-    let Some(all) = COMMUNICATORS.get().and_then(Option::as_ref) else { return };
-    if let Some(next) = all.next {
-        // SAFETY: what Open MPI would have called in our place, with its own arguments.
-        unsafe { next(handle, rank, remote) };
-    }
     let comm = Communicator::from_handle(handle);
     let _ = catch_unwind(|| {
+        agreements::member_died(handle, rank, remote);
         if let Some(all) = present() {
             // The first one that is told, and all ranks of the job are in it.
             if all.mpi.index(comm) == WORLD {
                 crate::rank_died(rank as u32);
             }
-            uniform::member_died(handle, rank, remote, all.next);
+            uniform::member_died(handle, rank, remote);
             construction::member_died(handle);
             owners::member_died(comm, rank);
             if let Some(known) = all.known().get_mut(&comm) {

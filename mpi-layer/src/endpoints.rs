@@ -39,6 +39,17 @@ pub fn tables(module: Object) -> Vec<Object> {
     OpenMpi::get().map_or(Vec::new(), |open_mpi| open_mpi.tables(module))
 }
 
+/// Whether this Open MPI's processes are those that this module knows.
+pub fn are_known() -> bool {
+    OpenMpi::get().is_some()
+}
+
+/// The process of a name, or 0.
+pub fn process_named(name: ProcessName) -> usize {
+    // SAFETY: Open MPI's own function, which takes its own lock.
+    OpenMpi::get().map_or(0, |open_mpi| unsafe { (open_mpi.process_named)(name) } as usize)
+}
+
 /// Whether Open MPI holds a process dead.
 pub fn is_dead(process: usize) -> bool {
     // SAFETY: a process that Open MPI has known, and keeps as long as it has windows with it.
@@ -69,6 +80,7 @@ struct OpenMpi {
     /// Classes of tables, of processes and of their endpoints.
     classes: [usize; 3],
     all_processes: unsafe extern "C" fn(*mut usize) -> *mut Object,
+    process_named: unsafe extern "C" fn(ProcessName) -> Object,
     memory: File,
 }
 
@@ -88,10 +100,11 @@ impl OpenMpi {
         ];
         // SAFETY: classes of Open MPI.
         let fits = classes.iter().zip(SIZES).all(|(class, size)| unsafe { (*class.cast::<Class>()).size } == size);
-        // SAFETY: the type is that of proc.h.
-        let all_processes = unsafe { library.function(c"ompi_proc_all")? };
+        // SAFETY: the types are those of proc.h.
+        let (all_processes, process_named) =
+            unsafe { (library.function(c"ompi_proc_all")?, library.function(c"ompi_proc_for_name")?) };
         let memory = File::open("/proc/self/mem").ok().filter(|_| fits)?;
-        Some(Self { classes: classes.map(|class| class as usize), all_processes, memory })
+        Some(Self { classes: classes.map(|class| class as usize), all_processes, process_named, memory })
     }
 
     /// A word of this process's memory, where a wrong address is an error and no crash.

@@ -7,6 +7,7 @@
 //!
 //! It gives communicators an error scope and uniform errors, and sets the defaults without which recovery hangs on stock Open MPI, never over a value that somebody set.
 
+mod agreements;
 mod calls;
 mod collectives;
 mod communicators;
@@ -128,8 +129,9 @@ impl Rank {
     #[cold]
     fn look(&self) -> c_int {
         let seen = SEEN.load(Ordering::Relaxed);
+        let mut watches = agreements::tell();
         let events = if self.segment.glance() == seen { 0 } else { self.catch_up() };
-        let watches = waiting::look(self.number) | calls::look();
+        watches |= agreements::tell() | waiting::look(self.number) | calls::look();
         EXPECTED.store(if watches { ALWAYS } else { SEEN.load(Ordering::Relaxed) }, Ordering::Relaxed);
         // Another thread may have asked for more turns meanwhile.
         if !watches && calls::look() {

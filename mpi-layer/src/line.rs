@@ -10,6 +10,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::agreements;
 use crate::internals::{Internals, SLOTS};
 use crate::objects::Object;
 use crate::requests::Request;
@@ -128,6 +129,7 @@ impl Line {
         state.closed = true;
         let agreeing = state.agreeing.is_some();
         if !agreeing {
+            agreements::forget(self.shadow());
             // SAFETY: no other agreement will be started.
             unsafe { mpi.shadows.free(&mpi.classes, self.shadow(), self.agreements as Object) };
         }

@@ -10,14 +10,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use rdma_heartbeat::logging::say;
 
-use crate::handles::MemberDied;
 use crate::internals::{BARRIER, Internals, NONBLOCKING};
 use crate::line::{Begin, Line, Operation, Told, lock};
 use crate::objects::Object;
 use crate::requests::{Request, Start};
 use crate::statement::ERR_INTERN;
 use crate::uniformity::Uniformity;
-use crate::{collectives, openmpi};
+use crate::{agreements, collectives, openmpi};
 
 /// Stands where a blocked caller waits for a code of MPI.
 const NO_CODE: c_int = c_int::MIN;
@@ -110,13 +109,11 @@ pub fn forget(comm: Object, runs: bool) {
     }
 }
 
-/// A member of a communicator is dead; `next` is what Open MPI calls.
-pub fn member_died(comm: Object, rank: c_int, remote: bool, next: Option<MemberDied>) {
+/// A member of a communicator is dead.
+pub fn member_died(comm: Object, rank: c_int, remote: bool) {
     let Some(line) = line_of(comm) else { return };
-    if let Some(next) = next {
-        // SAFETY: what Open MPI does for each of its communicators, here for one that it does not find.
-        unsafe { next(line.shadow(), rank, remote) };
-    }
+    // Open MPI does not find the shadow.
+    agreements::member_died(line.shadow(), rank, remote);
     line.see_death();
 }
 

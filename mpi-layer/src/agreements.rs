@@ -1,0 +1,136 @@
+//! What Open MPI's agreements need to end in the same way at all members, and to end at all.
+//!
+//! A member that has begun to decide anew, because who was to tell it the decision is dead, has told others that it knows
+//! none. A message of the dead with that decision may still lie in shared memory or in a socket, and Open MPI would follow
+//! it (coll_ftagree_earlyreturning.c, `msg_down`): so a message of somebody who is held dead is dropped.
+//!
+//! A decision tells of deaths, which Open MPI reports while it holds the lock of all agreements. Each of these notes such a
+//! death in an event with its own address then, and may have ended and been freed before that comes to its turn
+//! (`era_mark_process_failed`): so agreements are told of deaths when nobody is inside them.
+
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use crate::handles::MemberDied;
+use crate::line::lock;
+use crate::objects::Object;
+use crate::openmpi::{Library, ProcessName};
+use crate::{REGISTERED, endpoints};
+
+/// `MCA_BTL_TAG_FT_AGREE`, the place of agreements among the receivers of messages.
+const TAG: usize = 0x31;
+
+/// `mca_btl_base_receive_descriptor_t`, with one segment.
+#[repr(C)]
+struct Descriptor {
+    endpoint: Object,
+    segments: *const Segment,
+}
+
+/// `mca_btl_base_segment_t`
+#[repr(C)]
+struct Segment {
+    /// Begins with the name of the sender.
+    message: *const ProcessName,
+    length: u64,
+}
+
+type Receive = unsafe extern "C" fn(Object, *const Descriptor);
+
+/// A death that agreements have not been told of.
+struct Death {
+    comm: usize,
+    rank: c_int,
+    remote: bool,
+}
+
+static DEATHS: Mutex<VecDeque<Death>> = Mutex::new(VecDeque::new());
+/// What tells the agreements, and what receives their messages.
+static TELL: OnceLock<MemberDied> = OnceLock::new();
+static RECEIVE: AtomicUsize = AtomicUsize::new(0);
+static SOMEBODY_DIED: AtomicBool = AtomicBool::new(false);
+/// They are being told.
+static TELLING: AtomicBool = AtomicBool::new(false);
+
+/// Stands between the agreements and what they hear; `tell` is Open MPI's function that tells them of a death. Once, while
+/// `MPI_Init` chooses the collectives of its first communicator.
+pub fn watch(tell: Option<MemberDied>) {
+    let (Some(tell), Some(library)) = (tell, Library::loaded()) else { return };
+    let _ = TELL.set(tell);
+    if !endpoints::are_known() {
+        return;
+    }
+    let Some(receivers) = library.symbol(c"mca_btl_base_active_message_trigger") else { return };
+    // SAFETY: an array of pairs, function and argument, of btl.h; nobody else runs in MPI yet.
+    unsafe {
+        let receiver = receivers.cast::<[Object; 2]>().add(TAG).cast::<Object>();
+        if !receiver.read().is_null() {
+            RECEIVE.store(receiver.read() as usize, Ordering::Release);
+            receiver.write(receive as Object);
+        }
+    }
+}
+
+/// A member of a communicator is dead.
+pub fn member_died(comm: Object, rank: c_int, remote: bool) {
+    SOMEBODY_DIED.store(true, Ordering::Release);
+    lock(&DEATHS).push_back(Death { comm: comm as usize, rank, remote });
+    // Without a place in the progress loop nothing can be put off.
+    if REGISTERED.load(Ordering::Relaxed) {
+        crate::watch_progress();
+    } else {
+        tell();
+    }
+}
+
+/// A communicator is being freed.
+pub fn forget(comm: Object) {
+    if SOMEBODY_DIED.load(Ordering::Acquire) {
+        lock(&DEATHS).retain(|death| death.comm != comm as usize);
+    }
+}
+
+/// Tells the agreements, from where nobody is inside them. Returns whether something is left.
+pub fn tell() -> bool {
+    if !SOMEBODY_DIED.load(Ordering::Acquire) {
+        return false;
+    }
+    if TELLING.swap(true, Ordering::AcqRel) {
+        return true;
+    }
+    loop {
+        let death = lock(&DEATHS).pop_front();
+        let (Some(death), Some(tell)) = (death, TELL.get()) else { break };
+        // SAFETY: Open MPI's own function with its own arguments; the communicator has not been freed.
+        unsafe { tell(death.comm as Object, death.rank, death.remote) };
+    }
+    TELLING.store(false, Ordering::Release);
+    !lock(&DEATHS).is_empty()
+}
+
+/// A message among agreements.
+unsafe extern "C" fn receive(transport: Object, message: *const Descriptor) {
+    // SAFETY: Open MPI's own receiver, which stood here.
+    let stock =
+        unsafe { std::mem::transmute::<*const c_void, Receive>(RECEIVE.load(Ordering::Acquire) as *const c_void) };
+    let somebody_died = SOMEBODY_DIED.load(Ordering::Acquire);
+    // SAFETY: each message of an agreement begins with the name of its sender.
+    if somebody_died && unsafe { is_of_the_dead(message) } {
+        return;
+    }
+    // SAFETY: with the arguments that were meant for it.
+    unsafe { stock(transport, message) };
+    if somebody_died {
+        tell();
+    }
+}
+
+/// # Safety
+/// A message of an agreement.
+unsafe fn is_of_the_dead(message: *const Descriptor) -> bool {
+    // SAFETY: as required of the caller; it may lie anywhere.
+    let sender = unsafe { (*(*message).segments).message.read_unaligned() };
+    endpoints::is_dead(endpoints::process_named(sender))
+}

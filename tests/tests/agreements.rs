@@ -1,0 +1,66 @@
+//! Open MPI's agreements end in the same way at all survivors, and end at all, whoever dies in them.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use system_tests::job::compile;
+use system_tests::{Job, in_lab};
+
+const RANKS: u32 = 8;
+const ROUNDS: usize = 40;
+const COMMUNICATORS: usize = 3;
+
+fn program() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| compile("agreements", "mpicc"))
+}
+
+/// How many jobs there are, whose victims die at other moments each time.
+fn repetitions() -> u32 {
+    10 * std::env::var("SYSTEM_TESTS_REPEAT").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// Victims die while all agree, on several communicators at once.
+fn strike(job: impl Fn() -> Job, victims: &[u32]) {
+    let words: Vec<String> = victims.iter().map(u32::to_string).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    in_lab(|lab| {
+        for seed in 1..=repetitions() {
+            let job = job().diarist(program()).arguments(&["--seed", &seed.to_string()]).arguments(&words);
+            let outcome = job.run(lab);
+            let survivors = outcome.survivors(victims);
+            let agreed = |rank: u32| -> Vec<String> {
+                let own = outcome.diaries.of(rank).filter(|entry| entry.event == "agreed");
+                own.map(|entry| entry.details.join(" ")).collect()
+            };
+            let first = agreed(survivors[0]);
+            outcome.require(first.len() == ROUNDS * COMMUNICATORS, &format!("every agreement ends (seed {seed})"));
+            for rank in &survivors {
+                let own = agreed(*rank);
+                let other = own.iter().zip(&first).find(|(one, other)| one != other);
+                outcome.require(
+                    own.len() == first.len() && other.is_none(),
+                    &format!("ranks {rank} and {} agree: {other:?} (seed {seed})", survivors[0]),
+                );
+                outcome.finalized(*rank);
+            }
+            let living = (0..RANKS).filter(|rank| !victims.contains(rank)).fold(0, |bits, rank| bits | 1 << rank);
+            for line in &first {
+                let bits: i32 = line.rsplit(' ').next().and_then(|bits| bits.parse().ok()).expect("a number");
+                outcome.require(bits & living == living, &format!("all survivors are heard: {line} (seed {seed})"));
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
+    });
+}
+
+/// Who shares memory reads what the dead has left there.
+#[test]
+fn on_one_node() {
+    strike(|| Job::new().on(&["h1"], RANKS).options(&["--bind-to", "none"]), &[0, 3]);
+}
+
+#[test]
+fn on_several_nodes() {
+    strike(Job::new, &[0, 3]);
+}
