@@ -2,6 +2,7 @@
  * collective components and the first communicator, and news of every communicator; selected without a function), `osc`
  * and `io` (a place around the making of every window and of every file, of which another component does the work).
  * Declared without Open MPI's headers: the packaged ones do not compile. */
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -126,7 +127,8 @@ static int is_fault_tolerant(bool progress_threads, bool mpi_threads)
 static int query_window(void *window, void **memory, size_t size, int unit, void *communicator, void *info, int flavor)
 {
     (void) memory, (void) size, (void) unit, (void) info, (void) flavor;
-    return rw_rank_wants_window(window, communicator) ? HIGHEST_PRIORITY : -1;
+    /* Open MPI's own component for shared memory says 100. */
+    return rw_rank_wants_window(window, communicator) ? INT_MAX : -1;
 }
 
 static int select_window(void *window, void **memory, size_t size, int unit, void *communicator, void *info, int flavor,

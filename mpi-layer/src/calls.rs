@@ -1,10 +1,10 @@
 //! Calls of one-sided functions that wait for the dead, and how they are left.
 //!
-//! Loops of Open MPI's `osc/rdma` turn the progress loop until an answer is there, and look at nothing else. Where that
-//! answer cannot come any more, the progress loop does not return to them: it unwinds their frames up to the function of
+//! Loops of Open MPI's `osc/rdma` and `osc/sm` turn the progress loop until an answer is there, or a word in shared memory,
+//! and look at nothing else. Where that cannot come any more, the progress loop does not return to them: it unwinds their frames up to the function of
 //! ours that has called them. What they have begun is left as it is, so the window is broken from then on.
 //!
-//! That is done in a wait of `osc/rdma` itself only, not in another part of MPI that it has called, and not while a living
+//! That is done in a wait of these two themselves only, not in another part of MPI that it has called, and not while a living
 //! process may still write its answer to the frames.
 
 use std::any::Any;
@@ -25,8 +25,9 @@ use crate::waiting::symbol;
 /// All that the dead have sent has arrived after this time, in which a process may not run, and so many turns of its loop.
 const LATE: Duration = Duration::from_millis(20);
 const TURNS: u32 = 8;
-/// The first and the last function of osc/rdma: what lies between is osc/rdma.
-const ENDS: [&CStr; 2] = [c"ompi_osc_rdma_free", c"ompi_osc_rdma_sync_pscw_peer"];
+/// The first and the last function of osc/rdma and of osc/sm: what lies between is theirs.
+const ENDS: [[&CStr; 2]; 2] =
+    [[c"ompi_osc_rdma_free", c"ompi_osc_rdma_sync_pscw_peer"], [c"ompi_osc_sm_rput", c"ompi_osc_sm_flush_local_all"]];
 
 /// A function of a window that this thread is in.
 struct Call {
@@ -105,19 +106,20 @@ pub fn verdict() -> Option<Box<dyn Any + Send>> {
     (is_hopeless && waits_itself()).then(|| Box::new(Hopeless) as Box<dyn Any + Send>)
 }
 
-/// Whether it is osc/rdma that turns the progress loop.
+/// Whether it is osc/rdma or osc/sm that turns the progress loop.
 fn waits_itself() -> bool {
-    static RANGE: OnceLock<Option<Range<usize>>> = OnceLock::new();
+    static RANGES: OnceLock<Vec<Range<usize>>> = OnceLock::new();
     let find = || {
-        let library = Library::loaded()?;
-        Some(library.symbol(ENDS[0])? as usize..library.symbol(ENDS[1])? as usize)
+        let Some(library) = Library::loaded() else { return Vec::new() };
+        let range = |ends: [&CStr; 2]| Some(library.symbol(ends[0])? as usize..library.symbol(ends[1])? as usize);
+        ENDS.into_iter().filter_map(range).collect()
     };
-    let Some(own) = RANGE.get_or_init(find) else { return false };
+    let own = RANGES.get_or_init(find);
     let mut frames = [std::ptr::null_mut::<c_void>(); 32];
     // SAFETY: room for that many addresses.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) };
     let is_loop = |frame: &&*mut c_void| symbol(**frame).is_some_and(|name| name == "opal_progress");
     let frames = frames.iter().take(usize::try_from(count).unwrap_or(0));
     let mut frames = frames.skip_while(|frame| !is_loop(frame)).skip_while(is_loop);
-    frames.next().is_some_and(|frame| own.contains(&(*frame as usize)))
+    frames.next().is_some_and(|frame| own.iter().any(|range| range.contains(&(*frame as usize))))
 }

@@ -131,11 +131,13 @@ fn of_copy(
     let (code, second) = of_base(mpi, copy, || make(copy));
     mpi.free(copy);
     made.extend(second.made);
+    let is_made_of_some = !second.parts.is_empty();
     *parts = second.parts;
     // What Open MPI has freed is held here only.
     // SAFETY: each is held since it was made.
     parts.retain(|part| unsafe { Classes::is_shared(part.comm.handle()) });
-    code
+    // Who finds the memory gone that others share takes the window apart and calls that a success (osc_sm_component.c:336).
+    if code == 0 && is_made_of_some && parts.is_empty() { ERR_INTERN } else { code }
 }
 
 /// The class with which operations on a communicator end, if they do.

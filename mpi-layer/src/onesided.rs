@@ -49,7 +49,7 @@ pub fn make(window: Object, comm: Object, plan: Plan) -> c_int {
     let module = unsafe { module_of(window) };
     if code == 0 && is_in_place && !module.is_null() {
         // SAFETY: the window has it.
-        let waits_can_be_left = unsafe { transfers::watch(module) };
+        let waits_can_be_left = unsafe { transfers::watch(module) || is_of_shared_memory(&library, module) };
         owners::completed(window, parts, waits_can_be_left);
     } else {
         owners::forget(window);
@@ -62,6 +62,16 @@ pub fn make(window: Object, comm: Object, plan: Plan) -> c_int {
 unsafe fn module_of(window: Object) -> Object {
     // SAFETY: as required of the caller.
     unsafe { window.byte_add(MODULE).cast::<Object>().read() }
+}
+
+/// Whether all members reach the memory of all without asking anybody.
+///
+/// # Safety
+/// The module of a window's component.
+unsafe fn is_of_shared_memory(library: &Library, module: Object) -> bool {
+    // SAFETY: as required of the caller.
+    let free = unsafe { *module.cast::<Object>().add(FREE) };
+    library.symbol(c"ompi_osc_sm_free") == Some(free)
 }
 
 /// # Safety

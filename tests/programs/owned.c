@@ -1,11 +1,12 @@
 /* owned: survivors use one window or file after the other, each with an error scope, while a rank dies; they write down
  * how each operation ended.
  *
- *   owned --events DIR --scope SCOPE --victim-is WHERE OP...
+ *   owned --events DIR --scope SCOPE --victim-is WHERE [--shared] OP...
  *   owned --events DIR --keys
  *   owned --events DIR --holds-lock OP      the victim holds the lock of rank 0's part of the window
  *
  *   SCOPE    local, group or global
+ *   --shared windows are of memory that their members share
  *   WHERE    inside: the victim is a member; outside: it is not
  *   OP       an operation that all members enter, except for rank 0: it joins them once it knows of the death; or, with
  *            "after_" before it, one that every survivor calls when it knows of the death, with the victim, or with rank 0
@@ -224,13 +225,14 @@ static void keys(const char *path) {
 int main(int count, char **arguments) {
     const char *dir = "", *scope = "local", *where = "inside", *operations[MOST_OPERATIONS];
     int operation_count = 0, provided;
-    bool shows_keys = false, holds_lock = false;
+    bool shows_keys = false, holds_lock = false, shares = false;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
         else if (!strcmp(arguments[i], "--scope")) scope = arguments[++i];
         else if (!strcmp(arguments[i], "--victim-is")) where = arguments[++i];
         else if (!strcmp(arguments[i], "--keys")) shows_keys = true;
         else if (!strcmp(arguments[i], "--holds-lock")) holds_lock = true;
+        else if (!strcmp(arguments[i], "--shared")) shares = true;
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
     }
     MPI_Init_thread(&count, &arguments, MPI_THREAD_SINGLE, &provided);
@@ -255,7 +257,10 @@ int main(int count, char **arguments) {
         if (comm == MPI_COMM_NULL) continue;
         MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
         if (is_of_window(operations[k])) {
-            MPI_Win_create(memory[k], sizeof memory[k], sizeof **memory, MPI_INFO_NULL, comm, &windows[k]);
+            int *allocated;
+            if (shares)
+                MPI_Win_allocate_shared(sizeof memory[k], sizeof **memory, MPI_INFO_NULL, comm, &allocated, &windows[k]);
+            else MPI_Win_create(memory[k], sizeof memory[k], sizeof **memory, MPI_INFO_NULL, comm, &windows[k]);
             MPI_Win_set_errhandler(windows[k], MPI_ERRORS_RETURN);
             if (needs_epoch(operations[k])) MPI_Win_lock_all(0, windows[k]);
             if (strstr(operations[k], "put_fence")) MPI_Win_fence(0, windows[k]);

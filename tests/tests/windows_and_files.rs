@@ -64,12 +64,19 @@ fn about(diaries: &Diaries, rank: u32, event: &str, number: usize) -> Option<Str
 }
 
 /// A rank dies in each of the operations, and the others end as the table has it; then windows and files are freed.
-fn strike(lab: &Lab, scope: &str, place: &str, operations: &[&str]) {
-    strike_as(lab, scope, place, operations, |operation, _| expected(operation, scope, place));
+fn strike(lab: &Lab, job: Job, scope: &str, place: &str, operations: &[&str]) {
+    strike_as(lab, job, scope, place, operations, |operation, _| expected(operation, scope, place));
 }
 
-fn strike_as(lab: &Lab, scope: &str, place: &str, operations: &[&str], expected: impl Fn(&str, u32) -> &'static str) {
-    let job = Job::new().diarist(program()).arguments(&["--scope", scope, "--victim-is", place]);
+fn strike_as(
+    lab: &Lab,
+    job: Job,
+    scope: &str,
+    place: &str,
+    operations: &[&str],
+    expected: impl Fn(&str, u32) -> &'static str,
+) {
+    let job = job.diarist(program()).arguments(&["--scope", scope, "--victim-is", place]);
     let mut job = job.arguments(operations).start(lab);
     let mut dead = Vec::new();
     for (number, operation) in operations.iter().enumerate() {
@@ -111,7 +118,36 @@ fn column(scope: &str, place: &str) {
     let all: Vec<&str> = ENDS.iter().map(|row| row.0).collect();
     in_lab(|lab| {
         for operations in all.chunks(AT_ONCE) {
-            strike(lab, scope, place, operations);
+            strike(lab, Job::new(), scope, place, operations);
+        }
+    });
+}
+
+/// Eight ranks of one node, whose windows are of memory that they share.
+fn sharing() -> Job {
+    Job::new().on(&["h1"], 8).options(&["--bind-to", "none"]).arguments(&["--shared"])
+}
+
+/// The operations on windows in the table, for windows of shared memory.
+#[test]
+fn windows_of_shared_memory() {
+    let windows: Vec<&str> = ENDS.iter().map(|row| row.0).filter(|name| name.contains("win_")).collect();
+    in_lab(|lab| {
+        for (scope, place) in SCOPES.into_iter().flat_map(|scope| PLACES.map(|place| (scope, place))) {
+            for operations in windows.chunks(AT_ONCE) {
+                strike(lab, sharing(), scope, place, operations);
+            }
+        }
+    });
+}
+
+/// Who waits for a word of the dead in shared memory.
+#[test]
+fn what_waits_for_the_dead_in_shared_memory_ends() {
+    in_lab(|lab| {
+        for operation in ["win_start", "win_post_wait"] {
+            strike_as(lab, sharing(), "local", "inside", &[operation], |_, _| PROC_FAILED);
+            strike_as(lab, sharing(), "group", "inside", &[operation], |_, _| EITHER);
         }
     });
 }
@@ -201,7 +237,7 @@ fn begun_before(scope: &str, expected: &'static str, shared: &'static str) {
     in_lab(|lab| {
         // One at a time: the next victim is not in MPI either, and locks of its node's members may be in its memory.
         for operation in OPERATIONS.chunks(1) {
-            strike_as(lab, scope, "inside", operation, |_, rank| if rank == 6 { shared } else { expected });
+            strike_as(lab, Job::new(), scope, "inside", operation, |_, rank| if rank == 6 { shared } else { expected });
         }
     });
 }
