@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::clock::wait_until;
-use crate::process;
+use crate::{leftovers, process};
 
 /// The virtual hosts that the tests use.
 pub const HOSTS: [&str; 4] = ["h1", "h2", "h3", "h4"];
@@ -149,13 +149,8 @@ impl Lab {
             }
             ip(&["link", "delete", SECOND_NETWORK]);
         }
-        for folder in ["/tmp", "/dev/shm"] {
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                if ["prterun.", "prted.", "ringwatch", "sm_segment."].iter().any(|start| name.starts_with(start)) {
-                    let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
-                }
-            }
+        for path in leftovers::all() {
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
         }
     }
 }

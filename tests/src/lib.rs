@@ -7,6 +7,7 @@
 //! | [`lab`] | the virtual hosts, for one test at a time |
 //! | [`job`] | jobs: start them, wait for their ranks, strike them |
 //! | [`keys`] | what is promised of every info key |
+//! | [`leftovers`] | files of jobs that nobody wants to find afterwards |
 //! | [`diary`] | what the ranks write down |
 //! | [`outcome`] | how a job ended, and what is to be true then |
 //! | [`process`] | the processes on the virtual hosts |
@@ -21,6 +22,7 @@ pub mod diary;
 pub mod job;
 pub mod keys;
 pub mod lab;
+pub mod leftovers;
 pub mod outcome;
 pub mod process;
 pub mod scene;

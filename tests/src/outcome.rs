@@ -3,15 +3,20 @@
 use std::cell::Cell;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use crate::clock::wait_until;
 use crate::diary::{Diaries, PENDING, PROC_FAILED, REVOKED};
 use crate::job::{Job, SLACK};
-use crate::process;
+use crate::{leftovers, process};
 use crate::scene::Scene;
+
+/// Exit status of mpirun for a job that could not go on.
+const GIVEN_UP: i32 = 1;
+/// The same for a launch that was refused.
+const REFUSED: i32 = 2;
 
 /// A job that has ended.
 pub struct Outcome {
@@ -186,9 +191,23 @@ impl Outcome {
         )
     }
 
-    /// The job ended because it could not go on: not as if all were well, and with one sentence that has these words.
+    /// The job ended because it could not go on: with README's status, and with one sentence that has these words.
     pub fn gave_up(&self, words: &[&str]) -> &Self {
-        self.require(self.status != 0, "mpirun's exit status is not 0");
+        self.ended_with(GIVEN_UP, words)
+    }
+
+    /// The launch was refused: with the status of a bad command line, and with one sentence that has these words.
+    pub fn was_refused(&self, words: &[&str]) -> &Self {
+        self.ended_with(REFUSED, words)
+    }
+
+    /// prterun was killed, and others have said so in one sentence that has these words.
+    pub fn lost_its_launcher(&self, words: &[&str]) -> &Self {
+        self.ended_with(-libc::SIGKILL, words)
+    }
+
+    fn ended_with(&self, status: i32, words: &[&str]) -> &Self {
+        self.require(self.status == status, &format!("mpirun's exit status is {status}"));
         let sentences: Vec<&str> = self.sentences();
         self.require(
             sentences.len() == 1,
@@ -222,18 +241,10 @@ impl Outcome {
         self.require(left.is_empty(), &format!("no file of the job is left, not {left:?}"))
     }
 
-    fn files_left(&self) -> Vec<String> {
-        let lost = |name: &str| self.lost.iter().any(|host| name.contains(&format!(".{host}.")));
-        let mut left = Vec::new();
-        for (folder, starts) in [("/tmp", &["prterun.", "prted."][..]), ("/dev/shm", &["ringwatch"][..])] {
-            for file in fs::read_dir(folder).into_iter().flatten().flatten() {
-                let name = file.file_name().to_string_lossy().into_owned();
-                if starts.iter().any(|start| name.starts_with(start)) && !lost(&name) {
-                    left.push(format!("{folder}/{name}"));
-                }
-            }
-        }
-        left
+    /// What nobody could tidy up, where a runtime daemon was lost, does not count. Names have the host where they have one.
+    fn files_left(&self) -> Vec<PathBuf> {
+        let lost = |path: &PathBuf| self.lost.iter().any(|host| path.to_string_lossy().contains(&format!(".{host}.")));
+        leftovers::all().into_iter().filter(|path| !lost(path)).collect()
     }
 
     /// Whether this is the number of a rank that was spawned.

@@ -37,7 +37,7 @@ fn prterun_is_killed(lab: &Lab, job: Job, operation: &str) {
     let _ = system_tests::clock::wait_until(SLACK, || job.stderr().contains("ringwatch: "));
     let outcome = job.finish();
     nobody_finished(&outcome);
-    outcome.gave_up(&["prterun", "was lost", "ended"]);
+    outcome.lost_its_launcher(&["prterun", "was lost", "ended"]);
 }
 
 #[test]

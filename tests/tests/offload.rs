@@ -91,6 +91,6 @@ fn the_node_of_mpirun_cannot_be_served() {
         let job = Job::new().parameter("offload", "h1=h4").arguments(&["--op", "none"]);
         let outcome = job.run(lab);
         outcome.require(outcome.diaries.0.is_empty(), "no rank is started");
-        outcome.gave_up(&["psensor_ringwatch_offload", "node of mpirun"]);
+        outcome.was_refused(&["psensor_ringwatch_offload", "node of mpirun"]);
     });
 }

@@ -162,7 +162,7 @@ fn the_command_line_goes_before_the_environment_and_that_before_the_file() {
 fn is_refused(lab: &Lab, job: Job, words: &[&str]) {
     let outcome = job.arguments(&["--op", "none"]).run(lab);
     outcome.require(outcome.diaries.0.is_empty(), "no rank is started");
-    outcome.gave_up(words);
+    outcome.was_refused(words);
 }
 
 #[test]

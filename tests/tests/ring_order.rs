@@ -73,7 +73,7 @@ fn a_topology_file_that_lacks_a_host_or_a_rack_stops_the_launch() {
             let job = Job::new().parameter("ring_order", path.to_str().expect("a plain path"));
             let outcome = job.arguments(&["--op", "none"]).run(lab);
             outcome.require(outcome.diaries.all("initialised").next().is_none(), "no rank leaves MPI_Init");
-            outcome.gave_up(&["psensor_ringwatch_ring_order", words, end]);
+            outcome.was_refused(&["psensor_ringwatch_ring_order", words, end]);
         }
     });
 }

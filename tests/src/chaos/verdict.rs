@@ -36,7 +36,7 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> 
         Some((_, Fault::Init { .. })) => ended_or_recovered(outcome),
         Some((_, Fault::Launcher)) => {
             outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
-            outcome.gave_up(&["prterun", "was lost", "ended"]);
+            outcome.lost_its_launcher(&["prterun", "was lost", "ended"]);
             // What they agreed on they did before.
             return Verdict::Held;
         }
