@@ -8,11 +8,13 @@
 //! | [`plan`] | from the seed: hosts, families of operations, weather, faults |
 //! | [`weather`] | loss, duplication and delay of the daemons' datagrams, in user space |
 //! | [`inject`] | runs a plan: strikes, and waits until the survivors have dealt with it |
-//! | [`verdict`] | what is to be true then, and which limits of Open MPI itself excuse it |
+//! | [`verdict`] | what is to be true then |
+//! | [`limits`] | what README's limits excuse of it, and nothing else |
 //! | [`bundle`] | what a broken promise leaves for people to read |
 
 pub mod bundle;
 pub mod inject;
+pub mod limits;
 pub mod plan;
 pub mod verdict;
 pub mod weather;

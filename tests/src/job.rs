@@ -538,6 +538,12 @@ impl Running<'_> {
         self.lost.push(host.to_owned());
     }
 
+    /// What it was lost to last is over, and it will be, after all.
+    pub fn keeps(&mut self, host: &str) {
+        let last = self.lost.iter().rposition(|lost| lost == host);
+        last.map(|last| self.lost.remove(last));
+    }
+
     /// Waits until none of these processes lives; returns when that was seen.
     ///
     /// # Panics

@@ -8,10 +8,10 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use crate::clock::wait_until;
-use crate::diary::{Diaries, PENDING, PROC_FAILED, REVOKED};
+use crate::diary::{Diaries, Entry, PENDING, PROC_FAILED, REVOKED};
 use crate::job::{Job, SLACK};
-use crate::{leftovers, process};
 use crate::scene::Scene;
+use crate::{leftovers, process};
 
 /// Exit status of mpirun for a job that could not go on.
 const GIVEN_UP: i32 = 1;
@@ -134,12 +134,17 @@ impl Outcome {
 
     /// No wrong data, and no error but those of fault tolerance; REVOKED only after somebody revoked.
     pub fn no_lies(&self) -> &Self {
+        self.no_lies_but(|_| false)
+    }
+
+    /// The same, but for the class of some errors.
+    pub fn no_lies_but(&self, excused: impl Fn(&Entry) -> bool) -> &Self {
         for event in ["corrupt", "hopeless", "woke"] {
             let entry = self.diaries.all(event).next();
             self.require(entry.is_none(), &format!("nobody writes '{event}', as in {entry:?}"));
         }
         let revoked_at = self.diaries.all("revoked").map(|entry| entry.at).min();
-        for entry in self.diaries.all("error") {
+        for entry in self.diaries.all("error").filter(|entry| !excused(entry)) {
             let class = entry.details.first().map_or("", String::as_str);
             let known = [PROC_FAILED, PENDING, REVOKED].contains(&class);
             self.require(known, &format!("errors are of a class of fault tolerance, not {entry:?}"));

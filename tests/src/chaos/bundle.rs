@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::inject::Struck;
+use super::limits::{history, records};
 use super::plan::Plan;
-use super::verdict::history;
 use crate::diary::Diaries;
 use crate::lab::hosts;
 
@@ -60,10 +60,9 @@ fn axis(struck: &Struck, traces: &Traces<'_>) -> String {
     for entry in Diaries::read(&traces.folder.join("diaries")).0 {
         lines.push((entry.at, format!("rank {:<3} {} {}", entry.rank, entry.event, entry.text())));
     }
-    for line in history(traces.events).lines() {
-        let Ok(record) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+    for record in records(&history(traces.events)) {
         let at = Duration::from_micros(record["at_us"].as_u64().unwrap_or(0));
-        lines.push((at, format!("event    {line}")));
+        lines.push((at, format!("event    {record}")));
     }
     lines.extend(logs(traces.folder));
     lines.sort();

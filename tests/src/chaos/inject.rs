@@ -1,10 +1,13 @@
 //! Runs a plan: strikes, and waits until whoever is left has dealt with it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use super::limits::{self, Evidence};
 use super::plan::{Fault, Plan, When};
+use super::weather::Storm;
 use crate::clock::{now, wait_until};
 use crate::diary::Diaries;
 use crate::lab::ALL_HOSTS;
@@ -27,8 +30,20 @@ pub struct Struck {
     pub at: BTreeMap<u32, Duration>,
     /// When a `ringwatchd` was.
     pub watchers: Vec<Duration>,
+    /// Kinds of the faults that were carried out: they met somebody who was there.
+    pub carried: Vec<&'static str>,
+    /// Limits that have taken ranks along.
+    pub limits: BTreeSet<&'static str>,
     /// What was done, and when.
     pub log: Vec<(Duration, String)>,
+}
+
+/// Where a job leaves its traces, and what happens around it.
+pub struct Around<'a> {
+    /// Its file of events.
+    pub events: &'a Path,
+    /// The bad network, if it has one.
+    pub storm: Option<&'a Storm>,
 }
 
 /// The job of a plan.
@@ -51,12 +66,21 @@ pub fn job(plan: &Plan, events: &str) -> Job {
     }
 }
 
+/// The fault that a rank has carried out itself, if it has.
+#[must_use]
+pub fn own(plan: &Plan, diaries: &Diaries) -> Option<&'static str> {
+    let (_, fault) = plan.faults.last()?;
+    let (Fault::Init { rank, .. } | Fault::Finalize { rank, .. }) = fault else { return None };
+    diaries.has(*rank, "dies").then(|| fault.kind())
+}
+
 /// Does to the job what is planned, up to its end.
 ///
 /// # Panics
 /// With everything that is known about the job, if it does not come through.
-pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mut Struck) {
-    let mut driver = Driver { lab, job, struck, last: Duration::ZERO, deadly: false, unwatched: BTreeMap::new() };
+pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mut Struck, around: &Around<'_>) {
+    let mut driver =
+        Driver { lab, job, struck, around, last: Duration::ZERO, deadly: false, unwatched: BTreeMap::new() };
     if !matches!(plan.faults.last(), Some((_, Fault::Init { .. }))) {
         let all = driver.job.ranks();
         driver.job.wait_for("carries-on", &all);
@@ -84,12 +108,14 @@ pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck:
     if !wait_until(PATIENCE, || !driver.job.runs()) {
         driver.job.fail_hanging(&format!("mpirun hangs (not ended within {:?})", PATIENCE));
     }
+    driver.note_limits();
 }
 
 struct Driver<'d, 'lab> {
     lab: &'lab Lab,
     job: &'d mut Running<'lab>,
     struck: &'d mut Struck,
+    around: &'d Around<'d>,
     /// When the last fault struck, or was over.
     last: Duration,
     /// Whether it made somebody's death certain.
@@ -108,6 +134,7 @@ impl Driver<'_, '_> {
             _ => self.job.ranks().into_iter().filter(lives).collect(),
         };
         let before = self.struck.must.clone();
+        let meets = self.meets(fault);
         match fault {
             Fault::Kill { rank, signal } => {
                 let _ = self.job.signal_rank(*rank, *signal);
@@ -158,17 +185,31 @@ impl Driver<'_, '_> {
             }
             Fault::Launcher => {
                 self.wait_for_a_watcher(0);
-                self.job.job.hosts().to_vec().iter().for_each(|host| self.job.loses(host));
+                self.job.loses(ALL_HOSTS[0]);
                 self.struck.must.extend(self.job.ranks());
                 process::signal(self.job.launcher(), libc::SIGKILL);
             }
             // The rank does it itself.
             Fault::Init { .. } | Fault::Finalize { .. } => {}
         }
+        self.struck.carried.extend(meets.then(|| fault.kind()));
         let latest: BTreeSet<u32> = self.struck.must.difference(&before).copied().collect();
         // Who was away for too long is dead already, and nobody is told of that again.
         self.deadly = !latest.is_disjoint(&could_die);
         self.struck.at.extend(latest.into_iter().map(|rank| (rank, self.last)));
+    }
+
+    /// Whether it finds somebody whom it can strike.
+    fn meets(&mut self, fault: &Fault) -> bool {
+        let is_there = |host: &u32| process::on_hosts().iter().any(|process| process.host == ALL_HOSTS[*host as usize]);
+        match fault {
+            Fault::Kill { rank, .. } | Fault::Stop { rank, .. } => process::lives(self.job.pid(*rank)),
+            Fault::Node { host } => is_there(host),
+            Fault::Cut { hosts, .. } => hosts.iter().any(is_there),
+            Fault::Daemon { .. } | Fault::Runtime { .. } | Fault::Launcher => self.job.runs(),
+            // See `own`.
+            Fault::Init { .. } | Fault::Finalize { .. } => false,
+        }
     }
 
     fn cut(&mut self, hosts: &[u32], together: bool, ms: Option<u64>) {
@@ -178,18 +219,22 @@ impl Driver<'_, '_> {
         let Some(ms) = ms else { return self.struck.must.extend(ranks) };
         sleep(Duration::from_millis(ms));
         names.iter().for_each(|host| self.lab.join(host));
-        self.were_away(&ranks, ms);
+        if !self.were_away(&ranks, ms) {
+            names.iter().for_each(|host| self.job.keeps(host));
+        }
         self.struck.log.push((self.last, format!("healed: {names:?}")));
     }
 
-    /// These ranks were away since the last fault, which was to be for so long.
-    fn were_away(&mut self, ranks: &[u32], ms: u64) {
+    /// These ranks were away since the last fault, which was to be for so long. Returns whether that may kill them.
+    fn were_away(&mut self, ranks: &[u32], ms: u64) -> bool {
         // Whoever was late after all has been away for longer than was meant.
         let longest = Duration::from_millis(HARMLESS_MS);
-        if ms > HARMLESS_MS || now() - self.last > longest * 3 / 2 {
+        let for_long = ms > HARMLESS_MS || now() - self.last > longest * 3 / 2;
+        if for_long {
             self.struck.may.extend(ranks);
         }
         self.last = now();
+        for_long
     }
 
     /// `ringwatchd` of a host; one that is just being replaced is waited for.
@@ -245,14 +290,53 @@ impl Driver<'_, '_> {
             // One timeout to suspect, one to ask and to kill.
             sleep((self.last + TIMEOUT * 2 + SLACK).saturating_sub(now()));
         }
-        let gone = |rank: &u32| !process::lives(self.job.pid(*rank));
-        let (dead, alive): (Vec<u32>, Vec<u32>) = self.struck.may.iter().partition(|rank| gone(rank));
-        self.struck.log.push((now(), format!("gone: {dead:?}, still there: {alive:?}")));
-        let living: Vec<u32> = self.job.ranks().into_iter().filter(|rank| !self.struck.must.contains(rank)).collect();
-        let living: Vec<u32> = living.into_iter().filter(|rank| !dead.contains(rank)).collect();
-        let what = format!("ranks {living:?} go on");
-        self.job.wait(&what, PATIENCE, |diaries| goes_on(diaries, &living));
-        self.struck.log.push((now(), what));
+        let end = now() + PATIENCE;
+        loop {
+            self.note_limits();
+            let living = self.living();
+            let what = format!("ranks {living:?} go on");
+            let pids: Vec<i32> = living.iter().map(|rank| self.job.pid(*rank)).collect();
+            let one_dies = || !pids.iter().all(|pid| process::lives(*pid));
+            self.job.wait(&what, end.saturating_sub(now()), |diaries| goes_on(diaries, &living) || one_dies());
+            if goes_on(&self.job.diaries(), &living) {
+                return self.struck.log.push((now(), what));
+            }
+            // Nobody has struck it: a limit has to say why.
+            let explained = wait_until(SLACK * 5, || {
+                self.note_limits();
+                self.living().iter().all(|rank| process::lives(self.job.pid(*rank)))
+            });
+            if !explained {
+                self.job.fail(&format!("{what}, but not all of them live"));
+            }
+        }
+    }
+
+    /// Everybody who is not dead by what has been done.
+    fn living(&self) -> Vec<u32> {
+        let is_dead = |rank: &u32| {
+            self.struck.must.contains(rank) || self.struck.may.contains(rank) && !process::lives(self.job.pid(*rank))
+        };
+        self.job.ranks().into_iter().filter(|rank| !is_dead(rank)).collect()
+    }
+
+    /// Whoever a limit has taken along may be dead.
+    fn note_limits(&mut self) {
+        let late = self.around.storm.map(Storm::late).unwrap_or_default();
+        let evidence = Evidence { events: self.around.events, stderr: self.job.stderr(), late };
+        let diaries = self.job.diaries();
+        for (rank, limit) in limits::taken(&diaries, self.struck, &evidence) {
+            if diaries.pid(rank).is_some_and(process::lives) {
+                continue;
+            }
+            if limit == limits::RELAY_LATE {
+                let host = self.job.job.host_of(rank);
+                self.job.loses(host);
+            }
+            self.struck.may.insert(rank);
+            self.struck.limits.insert(limit);
+            self.struck.log.push((now(), format!("rank {rank} is excused: {limit}")));
+        }
     }
 }
 

@@ -1,15 +1,13 @@
 //! What is to be true of a job after what has happened to it.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::inject::Struck;
+use super::limits::{self, LAST_MOMENTS, history, numbers, records};
 use super::plan::{Fault, Plan};
-use crate::diary::{Diaries, PROC_FAILED};
+use crate::diary::{Diaries, Entry, PROC_FAILED};
 use crate::{Outcome, TIMEOUT};
 
 /// How a job went.
@@ -17,66 +15,59 @@ use crate::{Outcome, TIMEOUT};
 pub enum Verdict {
     /// As promised.
     Held,
-    /// Not, because of a limit that README names.
-    Limit(&'static str),
+    /// As promised but for these limits.
+    Excused(BTreeSet<&'static str>),
     /// Not.
     Broken(String),
 }
 
-/// Checks what the plan promises of its end.
+/// Checks what the plan promises of its end, and returns the limits that came into play there.
 ///
 /// # Panics
 /// With everything that is known about the job, if a promise is broken.
-pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> Verdict {
-    if ended_while_spawning(plan, struck, &outcome.stderr) {
+#[must_use]
+pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> BTreeSet<&'static str> {
+    // However it ends, nobody has been told a lie.
+    let ended = limits::ended(plan, struck, &outcome.stderr);
+    outcome.no_lies_but(|error| ended.is_some() && is_in_spawn(&outcome.diaries, error));
+    if let Some(limit) = ended {
         outcome.gave_up(&["the job is ended"]);
-        return Verdict::Limit("a death among those that spawn or are being spawned ends the job");
+        return [limit].into();
     }
     match plan.faults.last() {
-        Some((_, Fault::Init { .. })) => ended_or_recovered(outcome),
+        Some((_, Fault::Init { .. })) => {
+            ended_or_recovered(outcome);
+            if outcome.status == 0 { BTreeSet::new() } else { [limits::INIT].into() }
+        }
         Some((_, Fault::Launcher)) => {
             outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
             outcome.lost_its_launcher(&["prterun", "was lost", "ended"]);
-            // What they agreed on they did before.
-            return Verdict::Held;
+            one_side(outcome, &gone_before_the_last(struck));
+            BTreeSet::new()
         }
         Some((_, Fault::Finalize { rank, .. })) => {
             let dead = dead(struck, outcome, Some(*rank));
+            let mut limits = BTreeSet::new();
             for survivor in outcome.survivors(&dead).into_iter().filter(|survivor| survivor != rank) {
                 let code = outcome.diaries.first(survivor, "finalized").map(|entry| entry.text());
-                let known = code.as_deref() == Some("0") || code.as_deref() == Some(PROC_FAILED);
+                let fails = code.as_deref() == Some(PROC_FAILED);
+                let known = code.as_deref() == Some("0") || fails;
                 outcome.require(known, &format!("MPI_Finalize of rank {survivor} returns, not {code:?}"));
+                limits.extend(fails.then_some(limits::FINALIZE));
             }
             outcome.require(outcome.status == 0, "mpirun's exit status is 0");
-            outcome.no_lies().left_nothing();
-            is_declared(outcome, &dead, struck, Some(*rank), events);
+            outcome.left_nothing();
+            one_side(outcome, &gone(struck));
+            limits.extend(is_declared(outcome, &dead, struck, Some(*rank), events));
+            limits
         }
         _ => {
             let dead = dead(struck, outcome, None);
             outcome.finished_without(&dead);
-            is_declared(outcome, &dead, struck, None, events);
+            one_side(outcome, &gone(struck));
+            is_declared(outcome, &dead, struck, None, events)
         }
     }
-    one_side(outcome, struck);
-    Verdict::Held
-}
-
-/// Whether ringwatch has said that the job ends because of one who was being spawned: that one has died, or given up as its
-/// `MPI_Init` failed, and somebody was struck before.
-#[must_use]
-pub fn ended_while_spawning(plan: &Plan, struck: &Struck, stderr: &str) -> bool {
-    let is_spawned = |rank: &str| rank.parse().is_ok_and(|rank: u32| rank >= plan.ranks());
-    let says_so = |line: &str| {
-        let said = line.strip_prefix("ringwatch: rank ").and_then(|rest| rest.split_once(' '));
-        said.is_some_and(|(rank, what)| {
-            let died = what.ends_with(
-                "ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended",
-            );
-            is_spawned(rank) && (died || what == "called MPI_Abort; the job is ended")
-        })
-    };
-    let somebody = !struck.must.is_empty() || !struck.may.is_empty();
-    plan.spawns() && somebody && stderr.lines().any(says_so)
 }
 
 /// A death in `MPI_Init` ends the job with a status and a sentence, or those whose `MPI_Init` returned go on.
@@ -90,7 +81,7 @@ fn ended_or_recovered(outcome: &Outcome) {
     for rank in all {
         outcome.finalized(rank);
     }
-    outcome.no_lies().left_nothing();
+    outcome.left_nothing();
 }
 
 /// Who did not come to an end: everybody who must be dead, and nobody who must not.
@@ -104,23 +95,30 @@ fn dead(struck: &Struck, outcome: &Outcome, spared: Option<u32>) -> Vec<u32> {
     dead
 }
 
-/// The history of the job has every death and no other.
-fn is_declared(outcome: &Outcome, dead: &[u32], struck: &Struck, spared: Option<u32>, events: &Path) {
+/// The history of the job has every death and no other, but for a limit.
+fn is_declared(
+    outcome: &Outcome,
+    dead: &[u32],
+    struck: &Struck,
+    spared: Option<u32>,
+    events: &Path,
+) -> BTreeSet<&'static str> {
     let mut declared = BTreeSet::new();
-    for line in history(events).lines() {
-        let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
-        let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
+    for record in records(&history(events)) {
         match record["event"].as_str() {
-            Some("rank-dead") => declared.extend(number(&record["rank"])),
-            Some("node-dead") => declared.extend(record["ranks"].as_array().into_iter().flatten().filter_map(number)),
+            Some("rank-dead") => declared.extend(record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok())),
+            Some("node-dead") => declared.extend(numbers(&record["ranks"])),
             _ => {}
         }
     }
-    declared.extend(dead.iter().filter(|rank| may_go_unsaid(**rank, struck, outcome.ended_at)));
     // Spawned ones die with their nodes, and nothing is planned for them.
     declared.retain(|rank| spared != Some(*rank) && !outcome.is_spawned(*rank));
-    let what = format!("the history declares {dead:?}, and nobody else, not {declared:?}");
-    outcome.require(declared.iter().eq(dead), &what);
+    let unsaid = |rank: &&u32| !declared.contains(rank) && may_go_unsaid(**rank, struck, outcome.ended_at);
+    let unsaid: Vec<u32> = dead.iter().filter(unsaid).copied().collect();
+    let said: Vec<u32> = dead.iter().filter(|rank| !unsaid.contains(rank)).copied().collect();
+    let what = format!("the history declares {said:?}, and nobody else, not {declared:?}");
+    outcome.require(declared.into_iter().eq(said), &what);
+    if unsaid.is_empty() { BTreeSet::new() } else { [LAST_MOMENTS].into() }
 }
 
 /// Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, if that takes a
@@ -132,99 +130,48 @@ fn may_go_unsaid(rank: u32, struck: &Struck, ended_at: Duration) -> bool {
     })
 }
 
-/// What the job wrote into its file of events.
-#[must_use]
-pub fn history(events: &Path) -> String {
-    let files = events.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
-    let lines = files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
-    lines.filter_map(|path| fs::read_to_string(path).ok()).collect()
+/// Whether a rank got this error from `MPI_Comm_spawn`.
+fn is_in_spawn(diaries: &Diaries, error: &Entry) -> bool {
+    let before = diaries.of(error.rank).rfind(|entry| entry.at < error.at);
+    before.is_some_and(|entry| entry.event == "enters" && entry.text() == "spawn")
+}
+
+/// Who is dead, or may be.
+fn gone(struck: &Struck) -> BTreeSet<u32> {
+    struck.must.union(&struck.may).copied().collect()
+}
+
+/// The same before the last fault, which struck everybody.
+fn gone_before_the_last(struck: &Struck) -> BTreeSet<u32> {
+    let last = struck.at.values().max();
+    let earlier = |rank: &&u32| struck.at.get(rank).is_some_and(|at| Some(at) < last);
+    struck.must.iter().filter(earlier).chain(&struck.may).copied().collect()
 }
 
 /// The dead have repaired nothing among themselves.
-fn one_side(outcome: &Outcome, struck: &Struck) {
-    let is_gone = |rank: u32| struck.must.contains(&rank) || struck.may.contains(&rank);
-    for entry in outcome.diaries.all("agreed").filter(|entry| is_gone(entry.rank)) {
+fn one_side(outcome: &Outcome, gone: &BTreeSet<u32>) {
+    for entry in outcome.diaries.all("agreed").filter(|entry| gone.contains(&entry.rank)) {
         let near = |other: Duration| other.abs_diff(entry.at) < Duration::from_secs(5);
         let same = |other: &&crate::diary::Entry| other.number(0) == entry.number(0) && near(other.at);
-        let shared = outcome.diaries.all("agreed").filter(same).any(|other| !is_gone(other.rank));
+        let shared = outcome.diaries.all("agreed").filter(same).any(|other| !gone.contains(&other.rank));
         outcome.require(shared, &format!("only one side goes on, not also {entry:?}"));
     }
-}
-
-/// The limit of Open MPI that explains a broken promise, by its name in README. `stderr` is mpirun's.
-#[must_use]
-pub fn limit(diaries: &Diaries, struck: &Struck, stderr: &str) -> Option<&'static str> {
-    let ranks: BTreeSet<u32> = diaries.0.iter().map(|entry| entry.rank).collect();
-    let spared: Vec<u32> = ranks.into_iter().filter(|rank| !struck.must.contains(rank)).collect();
-    if !struck.log.is_empty() && stderr.contains("Recv error after request freed") {
-        return Some("Open MPI aborts over a receive that it has freed (neighbourhood collectives, coll/basic)");
-    }
-    let crashed = |rank: &u32| is_crash_in_agreement(diaries, *rank, stderr);
-    (!struck.log.is_empty() && spared.iter().any(crashed))
-        .then_some("crash in MPIX_Comm_shrink or MPIX_Comm_agree (era_mark_process_failed)")
-}
-
-/// Whether Open MPI itself says that this rank has crashed, and the rank that it was in an agreement.
-fn is_crash_in_agreement(diaries: &Diaries, rank: u32, stderr: &str) -> bool {
-    let agrees = diaries.of(rank).next_back().is_some_and(|last| ["revoked", "shrunk"].contains(&last.event.as_str()));
-    let says_so =
-        |pid: i32| stderr.lines().any(|line| line.contains(&format!(":{pid:05}] Signal: Segmentation fault")));
-    agrees && diaries.pid(rank).is_some_and(says_so)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diary::Entry;
 
-    fn diaries(lines: &[(u32, &str, &str)]) -> Diaries {
-        let entry = |(at, &(rank, event, text)): (usize, &(u32, &str, &str))| {
-            let details = text.split_whitespace().map(str::to_owned).collect();
-            Entry { rank, at: Duration::from_millis(at as u64), event: event.to_owned(), details }
+    #[test]
+    fn who_was_struck_first_is_gone_before_the_last_fault() {
+        let at = Duration::from_secs;
+        let struck = Struck {
+            must: [0, 1, 2].into(),
+            may: [3].into(),
+            at: [(0, at(9)), (1, at(5)), (2, at(9))].into(),
+            ..Struck::default()
         };
-        Diaries(lines.iter().enumerate().map(entry).collect())
-    }
-
-    fn struck() -> Struck {
-        Struck { must: [1].into(), log: vec![(Duration::ZERO, "strikes".to_owned())], ..Struck::default() }
-    }
-
-    #[test]
-    fn what_open_mpi_says_of_itself_counts_only_after_a_fault() {
-        let said = "[h1:00000] *** An error occurred in Recv error after request freed\n";
-        assert!(limit(&Diaries::default(), &struck(), said).is_some());
-        assert_eq!(limit(&Diaries::default(), &Struck::default(), said), None);
-    }
-
-    #[test]
-    fn only_a_death_of_one_who_is_being_spawned_ends_a_job_that_spawns() {
-        let spawns = (0..).map(Plan::new).find(Plan::spawns).expect("one in six");
-        let others = (0..).map(Plan::new).find(|plan| !plan.spawns()).expect("five in six");
-        let died = "ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended";
-        let said = [
-            format!("{} (node 1) {died}", spawns.ranks()),
-            format!("{} called MPI_Abort; the job is ended", spawns.ranks()),
-        ];
-        for sentence in said.map(|said| format!("noise\nringwatch: rank {said}\n")) {
-            assert!(ended_while_spawning(&spawns, &struck(), &sentence), "{sentence}");
-            assert!(!ended_while_spawning(&others, &struck(), &sentence), "nothing is spawned");
-            assert!(!ended_while_spawning(&spawns, &Struck::default(), &sentence), "nothing has happened");
-        }
-        let other = format!("ringwatch: rank {} called MPI_Abort; the job is ended\n", spawns.ranks() - 1);
-        assert!(!ended_while_spawning(&spawns, &struck(), &other), "not a spawned one");
-        assert!(!ended_while_spawning(&spawns, &struck(), "ringwatch: node 2 is dead; the job is ended\n"));
-    }
-
-    #[test]
-    fn a_crash_counts_only_in_an_agreement_of_a_survivor() {
-        let said = "[h3:00417] *** Process received signal ***\n[h3:00417] Signal: Segmentation fault (11)\n";
-        let agrees = |rank| diaries(&[(rank, "started", "417 h3"), (rank, "error", "75"), (rank, "revoked", "")]);
-        assert!(limit(&agrees(4), &struck(), said).is_some());
-        assert_eq!(limit(&agrees(4), &struck(), ""), None);
-        assert_eq!(limit(&agrees(1), &struck(), said), None, "that one was struck");
-        assert_eq!(limit(&agrees(4), &Struck::default(), said), None, "nothing has happened");
-        let computes = diaries(&[(4, "started", "417 h3"), (4, "revoked", ""), (4, "agreed", "5")]);
-        assert_eq!(limit(&computes, &struck(), said), None);
+        assert_eq!(gone_before_the_last(&struck), [1, 3].into());
     }
 
     #[test]

@@ -10,8 +10,8 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -21,17 +21,20 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 use super::plan::Weather;
 use crate::clock::now;
 use crate::lab::{hosts, port, run};
-use crate::wire;
+use crate::{TIMEOUT, wire};
 
 /// The link to which datagrams are turned aside, and its other end, where they are taken.
 const ASIDE: &str = "rwc0";
 const TAKEN: &str = "rwc1";
 
+/// See [`Storm::late`].
+type Lateness = Arc<Mutex<Vec<(Duration, Duration)>>>;
+
 /// The weather, until it is dropped.
 pub struct Storm {
     ends: Arc<AtomicBool>,
     relay: Option<JoinHandle<()>>,
-    late: Arc<AtomicU64>,
+    late: Lateness,
 }
 
 impl Storm {
@@ -59,10 +62,11 @@ impl Storm {
         Self { ends, relay: Some(relay), late }
     }
 
-    /// The longest that this process was kept from running: so much later than was meant a datagram may have come.
+    /// When this process ran again after it was kept from running for a third of the daemons' timeout or more, and for how
+    /// long it was: so much later than was meant datagrams may have come.
     #[must_use]
-    pub fn late(&self) -> Duration {
-        Duration::from_micros(self.late.load(Ordering::Relaxed))
+    pub fn late(&self) -> Vec<(Duration, Duration)> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -104,8 +108,7 @@ struct Relay {
     source: OwnedFd,
     waiting: BinaryHeap<Reverse<Waiting>>,
     count: u64,
-    /// In microseconds.
-    late: Arc<AtomicU64>,
+    late: Lateness,
 }
 
 impl Relay {
@@ -124,7 +127,9 @@ impl Relay {
         while !ends.load(Ordering::Relaxed) {
             let wait = self.wait();
             let late = now().saturating_sub(done + wait);
-            self.late.fetch_max(u64::try_from(late.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            if late > TIMEOUT / 3 {
+                self.late.lock().unwrap_or_else(PoisonError::into_inner).push((now(), late));
+            }
             while let Some(length) = receive(&self.source, &mut buffer) {
                 self.take(&buffer[..length]);
             }

@@ -1,0 +1,210 @@
+//! What a limit that README names may do to a job: end it, or take a rank along. It excuses that and nothing else; all
+//! other promises hold for whoever is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::inject::Struck;
+use super::plan::Plan;
+use crate::TIMEOUT;
+use crate::diary::Diaries;
+
+/// Ends the job. Like all limits it has README's words.
+pub const INIT: &str = "A failure before every rank has left `MPI_Init` ends the job";
+/// Ends the job.
+pub const SPAWNING: &str = "A death among those that are being spawned, before they have left `MPI_Init`, or among those \
+                            that spawn them, ends the job";
+/// Ends the job.
+pub const FREED_RECEIVE: &str = "Open MPI 5.0.7 aborts over a receive that it has freed itself";
+/// A survivor crashes.
+pub const AGREEMENT: &str = "agreement (in `MPIX_Comm_shrink` and `MPIX_Comm_agree`) may use freed memory";
+/// A survivor gets an error at the end.
+pub const FINALIZE: &str = "A rank that dies while others already wait inside `MPI_Finalize` may make it return";
+/// A death is missing in the history.
+pub const LAST_MOMENTS: &str = "A death in the last moments of a job may be missing in `ringwatch events`";
+/// What is kept away from every job.
+pub const LEFT_OUT: [&str; 4] = [
+    "The node of `mpirun` must live",
+    "loops of `MPI_Iprobe` on a dead rank",
+    "A node whose `prted` and `ringwatchd` are lost or stopped in the same moment",
+    "A rank that hangs in its own handler of a crash",
+];
+/// No limit of ringwatch, but of the machine that plays the bad network: a node is declared dead.
+pub const RELAY_LATE: &str = "a node suspected while the relay of the bad network was itself kept from running";
+
+/// What is known of a job while it runs, beside its diaries.
+pub struct Evidence<'a> {
+    /// Its file of events.
+    pub events: &'a Path,
+    /// Standard error of mpirun.
+    pub stderr: String,
+    /// When the relay ran again after it was kept from running, and for how long it was.
+    pub late: Vec<(Duration, Duration)>,
+}
+
+/// The limit that has ended the job, if ringwatch says so: one who was being spawned has died or given up as its
+/// `MPI_Init` failed, or a rank has aborted over a receive. Somebody was struck before.
+#[must_use]
+pub fn ended(plan: &Plan, struck: &Struck, stderr: &str) -> Option<&'static str> {
+    if struck.must.is_empty() && struck.may.is_empty() {
+        return None;
+    }
+    let sentences = stderr.lines().filter_map(|line| line.strip_prefix("ringwatch: rank ")?.split_once(' '));
+    for (rank, what) in sentences {
+        let Ok(rank) = rank.parse::<u32>() else { continue };
+        let aborts = what == "called MPI_Abort; the job is ended";
+        let died = what
+            .ends_with("ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended");
+        if plan.spawns() && rank >= plan.ranks() && (died || aborts) {
+            return Some(SPAWNING);
+        }
+        if plan.families.contains(&"neighbour") && aborts && stderr.contains("Recv error after request freed") {
+            return Some(FREED_RECEIVE);
+        }
+    }
+    None
+}
+
+/// The ranks that a limit may have taken along, and which.
+#[must_use]
+pub fn taken(diaries: &Diaries, struck: &Struck, evidence: &Evidence<'_>) -> BTreeMap<u32, &'static str> {
+    let silent = silent(&history(evidence.events), &evidence.late).into_iter().map(|rank| (rank, RELAY_LATE));
+    // It takes one death to come to an agreement, and one more while it is under way.
+    let several = struck.must.union(&struck.may).count() > 1;
+    let ranks: BTreeSet<u32> = diaries.0.iter().map(|entry| entry.rank).collect();
+    let crashed = ranks.into_iter().filter(|rank| several && is_crash_in_agreement(diaries, *rank, &evidence.stderr));
+    let all = silent.chain(crashed.map(|rank| (rank, AGREEMENT)));
+    all.filter(|(rank, _)| !struck.must.contains(rank) && !struck.may.contains(rank)).collect()
+}
+
+/// The ranks of nodes that were declared dead for silence about when the relay was late.
+fn silent(history: &str, late: &[(Duration, Duration)]) -> BTreeSet<u32> {
+    let mut ranks = BTreeSet::new();
+    for record in records(history) {
+        let at = Duration::from_micros(record["at_us"].as_u64().unwrap_or(0));
+        // One timeout to suspect, one to ask, one for both to be late.
+        let near = |(end, length): &(Duration, Duration)| at + *length >= *end && at <= *end + TIMEOUT * 3;
+        if record["event"] == "node-dead" && record["reason"] == "silent" && late.iter().any(near) {
+            ranks.extend(numbers(&record["ranks"]));
+        }
+    }
+    ranks
+}
+
+/// Whether Open MPI itself says that this rank has crashed, and the rank that it was in an agreement.
+fn is_crash_in_agreement(diaries: &Diaries, rank: u32, stderr: &str) -> bool {
+    let agrees = diaries.of(rank).next_back().is_some_and(|last| ["revoked", "agrees"].contains(&last.event.as_str()));
+    let says_so =
+        |pid: i32| stderr.lines().any(|line| line.contains(&format!(":{pid:05}] Signal: Segmentation fault")));
+    agrees && diaries.pid(rank).is_some_and(says_so)
+}
+
+/// What the job wrote into its file of events.
+#[must_use]
+pub fn history(events: &Path) -> String {
+    let files = events.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    let lines = files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    lines.filter_map(|path| fs::read_to_string(path).ok()).collect()
+}
+
+/// Its records; a torn one is none.
+pub fn records(history: &str) -> impl Iterator<Item = Value> {
+    history.lines().filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// The numbers of a list in a record.
+pub fn numbers(list: &Value) -> impl Iterator<Item = u32> {
+    list.as_array().into_iter().flatten().filter_map(|value| u32::try_from(value.as_u64()?).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diary::Entry;
+
+    const ABORTS: &str = "called MPI_Abort; the job is ended";
+
+    fn diaries(lines: &[(u32, &str, &str)]) -> Diaries {
+        let entry = |(at, &(rank, event, text)): (usize, &(u32, &str, &str))| {
+            let details = text.split_whitespace().map(str::to_owned).collect();
+            Entry { rank, at: Duration::from_millis(at as u64), event: event.to_owned(), details }
+        };
+        Diaries(lines.iter().enumerate().map(entry).collect())
+    }
+
+    fn struck(ranks: &[u32]) -> Struck {
+        Struck { must: ranks.iter().copied().collect(), ..Struck::default() }
+    }
+
+    fn plan_of(fits: impl Fn(&Plan) -> bool) -> Plan {
+        (0..).map(Plan::new).find(fits).expect("there are many")
+    }
+
+    #[test]
+    fn every_limit_is_in_the_manual() {
+        let readme = include_str!("../../../README.md");
+        let (_, limits) = readme.split_once("## Limits").expect("there are limits");
+        let limits: Vec<&str> = limits.split_whitespace().collect();
+        for limit in [INIT, SPAWNING, FREED_RECEIVE, AGREEMENT, FINALIZE, LAST_MOMENTS].iter().chain(&LEFT_OUT) {
+            assert!(limits.join(" ").contains(limit), "{limit}");
+        }
+    }
+
+    #[test]
+    fn a_freed_receive_ends_only_jobs_with_neighbours_and_only_after_a_fault() {
+        let said =
+            format!("[h1:00417] *** An error occurred in Recv error after request freed\nringwatch: rank 2 {ABORTS}\n");
+        let neighbours = plan_of(|plan| plan.families.contains(&"neighbour") && !plan.spawns());
+        let others = plan_of(|plan| !plan.families.contains(&"neighbour") && !plan.spawns());
+        assert_eq!(ended(&neighbours, &struck(&[1]), &said), Some(FREED_RECEIVE));
+        assert_eq!(ended(&neighbours, &struck(&[]), &said), None);
+        assert_eq!(ended(&neighbours, &struck(&[1]), &format!("ringwatch: rank 2 {ABORTS}\n")), None);
+        assert_eq!(ended(&others, &struck(&[1]), &said), None);
+    }
+
+    #[test]
+    fn only_a_death_of_one_who_is_being_spawned_ends_a_job_that_spawns() {
+        let spawns = plan_of(Plan::spawns);
+        let others = plan_of(|plan| !plan.spawns());
+        let died = "ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended";
+        let said = [format!("{} (node 1) {died}", spawns.ranks()), format!("{} {ABORTS}", spawns.ranks())];
+        for sentence in said.map(|said| format!("noise\nringwatch: rank {said}\n")) {
+            assert_eq!(ended(&spawns, &struck(&[1]), &sentence), Some(SPAWNING), "{sentence}");
+            assert_eq!(ended(&others, &struck(&[1]), &sentence), None, "nothing is spawned");
+            assert_eq!(ended(&spawns, &Struck::default(), &sentence), None, "nothing has happened");
+        }
+        let other = format!("ringwatch: rank {} {ABORTS}\n", spawns.ranks() - 1);
+        assert_eq!(ended(&spawns, &struck(&[1]), &other), None, "not a spawned one");
+        assert_eq!(ended(&spawns, &struck(&[1]), "ringwatch: node 2 is dead; the job is ended\n"), None);
+    }
+
+    #[test]
+    fn a_crash_counts_only_in_an_agreement_of_a_survivor_of_several_deaths() {
+        let evidence = |stderr: &str| Evidence { events: Path::new("/"), stderr: stderr.into(), late: Vec::new() };
+        let said = "[h3:00417] *** Process received signal ***\n[h3:00417] Signal: Segmentation fault (11)\n";
+        let agrees = |rank| diaries(&[(rank, "started", "417 h3"), (rank, "error", "75"), (rank, "revoked", "")]);
+        assert_eq!(taken(&agrees(4), &struck(&[1, 2]), &evidence(said)), [(4, AGREEMENT)].into());
+        let nobody = BTreeMap::new();
+        assert_eq!(taken(&agrees(4), &struck(&[1, 2]), &evidence("")), nobody);
+        assert_eq!(taken(&agrees(1), &struck(&[1, 2]), &evidence(said)), nobody, "that one was struck");
+        assert_eq!(taken(&agrees(4), &struck(&[1]), &evidence(said)), nobody, "one death is borne");
+        let collective = diaries(&[(4, "started", "417 h3"), (4, "revoked", ""), (4, "shrunk", "5 2")]);
+        assert_eq!(taken(&collective, &struck(&[1, 2]), &evidence(said)), nobody);
+    }
+
+    #[test]
+    fn silence_counts_only_where_the_relay_was_late() {
+        let said =
+            |reason: &str| format!(r#"{{"event":"node-dead","at_us":5000000,"reason":"{reason}","ranks":[2,3]}}"#);
+        let late = |end: u64| [(Duration::from_millis(end), TIMEOUT)];
+        assert_eq!(silent(&said("silent"), &late(4800)), [2, 3].into());
+        assert_eq!(silent(&said("silent"), &[]), [].into());
+        assert_eq!(silent(&said("silent"), &late(3000)), [].into());
+        assert_eq!(silent(&said("silent"), &late(6000)), [].into());
+        assert_eq!(silent(&said("connection-lost"), &late(4800)), [].into());
+    }
+}
