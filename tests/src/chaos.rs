@@ -10,11 +10,13 @@
 //! | [`inject`] | runs a plan: strikes, and waits until the survivors have dealt with it |
 //! | [`verdict`] | what is to be true then |
 //! | [`limits`] | what README's limits excuse of it, and nothing else |
+//! | [`pulse`] | how well the machine let processes run meanwhile |
 //! | [`bundle`] | what a broken promise leaves for people to read |
 
 pub mod bundle;
 pub mod inject;
 pub mod limits;
 pub mod plan;
+pub mod pulse;
 pub mod verdict;
 pub mod weather;

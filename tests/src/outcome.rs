@@ -18,6 +18,9 @@ const GIVEN_UP: i32 = 1;
 /// The same for a launch that was refused.
 const REFUSED: i32 = 2;
 
+/// How long daemons that are about to end may take. They wait 10 s for each other.
+const TIDY: Duration = Duration::from_secs(15);
+
 /// A job that has ended.
 pub struct Outcome {
     job: Job,
@@ -237,9 +240,8 @@ impl Outcome {
         if !self.alone.get() {
             return self;
         }
-        let limit = self.job.timeout() * 2 + SLACK * 2;
-        let gone = wait_until(limit, || process::on_hosts().is_empty());
-        self.require(gone, &format!("no process of the job is left {limit:?} after mpirun"));
+        let gone = wait_until(TIDY, || process::on_hosts().is_empty());
+        self.require(gone, &format!("no process of the job is left {TIDY:?} after mpirun"));
         let holders = process::holders_of_segments();
         self.require(holders.is_empty(), &format!("no process holds a node segment, not {holders:?}"));
         let left = self.files_left();

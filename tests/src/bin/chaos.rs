@@ -11,8 +11,9 @@ use clap::Parser;
 use system_tests::Lab;
 use system_tests::chaos::bundle::{self, Traces};
 use system_tests::chaos::inject::{self, Around, Struck};
-use system_tests::chaos::limits::{self, LEFT_OUT};
+use system_tests::chaos::limits::{self, LEFT_OUT, MACHINE};
 use system_tests::chaos::plan::{Plan, Weather};
+use system_tests::chaos::pulse::Pulse;
 use system_tests::chaos::verdict::{self, Verdict};
 use system_tests::chaos::weather::Storm;
 use system_tests::clock::{now, wait_until};
@@ -93,7 +94,8 @@ impl Counts {
         println!("limits of README that are kept away from: {}", LEFT_OUT.join("; "));
         println!("jobs in which the relay of the bad network was late: {} {:?}", self.late.len(), self.late);
         for (name, seeds) in &self.limits {
-            println!("excused, {} jobs: {name} (seeds {seeds:?})", seeds.len());
+            let whose = if MACHINE.contains(name) { "by this machine" } else { "by a limit of README" };
+            println!("excused {whose}, {} jobs: {name} {seeds:?}", seeds.len());
         }
         println!("broken promises: {} {:?}", self.broken.len(), self.broken);
     }
@@ -134,7 +136,8 @@ fn run(plan: &Plan, arguments: &Arguments) -> Ran {
     let events = lab.folder().join("%j.jsonl");
     let mut struck = Struck::default();
     let storm = (plan.weather != Weather::default()).then(|| Storm::begin(plan.weather, plan.seed));
-    let around = Around { events: &events, storm: storm.as_ref() };
+    let pulse = Pulse::begin();
+    let around = Around { events: &events, storm: storm.as_ref(), pulse: &pulse };
     let job = inject::job(plan, &events.display().to_string());
     let mut running = Some(job.start(&lab));
     let folder = running.as_ref().map(|job| job.folder().to_owned()).unwrap_or_default();
@@ -152,9 +155,13 @@ fn run(plan: &Plan, arguments: &Arguments) -> Ran {
         },
         Err(panic) => {
             let why = message(panic.as_ref());
-            let kept =
-                bundle::write(&arguments.bundles, plan, &struck, &Traces { folder: &folder, events: &events }, &why);
+            let relay = storm.as_ref().map(Storm::late).unwrap_or_default();
+            let late = late("relay", &relay).chain(late("ordinary process", &pulse.late())).collect();
+            let traces = Traces { folder: &folder, events: &events, late };
+            let kept = bundle::write(&arguments.bundles, plan, &struck, &traces, &why);
             println!("  BROKEN: {}", why.lines().next().unwrap_or(""));
+            let longest = pulse.late().into_iter().map(|(_, length)| length).max().unwrap_or_default();
+            println!("  the machine kept an ordinary process from running for up to {} ms", longest.as_millis());
             println!(
                 "  scripts/chaos --seed {} --faults 1 runs it again; everything about it is in {}",
                 plan.seed,
@@ -180,6 +187,10 @@ fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mu
     if since >= END || !says_so || !wait_until(END - since, || !job.runs()) {
         resume_unwind(panic);
     }
+}
+
+fn late(who: &str, moments: &[(Duration, Duration)]) -> impl Iterator<Item = (Duration, String)> {
+    moments.iter().map(move |(at, length)| (*at, format!("kept the {who} from running for {} ms", length.as_millis())))
 }
 
 fn word(verdict: &Verdict) -> String {

@@ -21,6 +21,8 @@ pub struct Traces<'a> {
     pub folder: &'a Path,
     /// Its file of events.
     pub events: &'a Path,
+    /// When this machine had kept whom from running, and for how long.
+    pub late: Vec<(Duration, String)>,
 }
 
 /// Writes the bundle and returns its folder; what cannot be had is left out.
@@ -57,6 +59,7 @@ fn ask_all() -> String {
 fn axis(struck: &Struck, traces: &Traces<'_>) -> String {
     let mut lines: Vec<(Duration, String)> =
         struck.log.iter().map(|(at, what)| (*at, format!("CHAOS   {what}"))).collect();
+    lines.extend(traces.late.iter().map(|(at, what)| (*at, format!("MACHINE {what}"))));
     for entry in Diaries::read(&traces.folder.join("diaries")).0 {
         lines.push((entry.at, format!("rank {:<3} {} {}", entry.rank, entry.event, entry.text())));
     }

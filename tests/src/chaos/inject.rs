@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::limits::{self, Evidence};
 use super::plan::{Fault, Plan, When};
+use super::pulse::Pulse;
 use super::weather::Storm;
 use crate::clock::{now, wait_until};
 use crate::diary::Diaries;
@@ -28,8 +29,8 @@ pub struct Struck {
     pub may: BTreeSet<u32>,
     /// When each of them was struck.
     pub at: BTreeMap<u32, Duration>,
-    /// When a `ringwatchd` was.
-    pub watchers: Vec<Duration>,
+    /// Whose `ringwatchd` was, and when.
+    pub watchers: Vec<(u32, Duration)>,
     /// Kinds of the faults that were carried out: they met somebody who was there.
     pub carried: Vec<&'static str>,
     /// Limits that have taken ranks along.
@@ -44,6 +45,8 @@ pub struct Around<'a> {
     pub events: &'a Path,
     /// The bad network, if it has one.
     pub storm: Option<&'a Storm>,
+    /// How well the machine lets processes run.
+    pub pulse: &'a Pulse,
 }
 
 /// The job of a plan.
@@ -166,7 +169,7 @@ impl Driver<'_, '_> {
                     self.struck.may.extend(self.job.job.ranks_on(host));
                     self.job.loses(host);
                 }
-                self.struck.watchers.push(self.last);
+                self.struck.watchers.push((*host, self.last));
             }
             Fault::Runtime { host, signal } => {
                 self.wait_for_a_watcher(*host);
@@ -322,14 +325,15 @@ impl Driver<'_, '_> {
 
     /// Whoever a limit has taken along may be dead.
     fn note_limits(&mut self) {
-        let late = self.around.storm.map(Storm::late).unwrap_or_default();
-        let evidence = Evidence { events: self.around.events, stderr: self.job.stderr(), late };
+        let (late, starved) = (self.around.storm.map(Storm::late).unwrap_or_default(), self.around.pulse.late());
+        let (history, stderr) = (limits::history(self.around.events), self.job.stderr());
+        let evidence = Evidence { history, stderr, late: &late, starved: &starved };
         let diaries = self.job.diaries();
         for (rank, limit) in limits::taken(&diaries, self.struck, &evidence) {
             if diaries.pid(rank).is_some_and(process::lives) {
                 continue;
             }
-            if limit == limits::RELAY_LATE {
+            if limit != limits::AGREEMENT {
                 let host = self.job.job.host_of(rank);
                 self.job.loses(host);
             }

@@ -36,14 +36,23 @@ pub const LEFT_OUT: [&str; 4] = [
 /// No limit of ringwatch, but of the machine that plays the bad network: a node is declared dead.
 pub const RELAY_LATE: &str = "a node suspected while the relay of the bad network was itself kept from running";
 
+/// The same, of the machine that is to start another `ringwatchd`.
+pub const RESTART_LATE: &str = "a ringwatchd not replaced in time while ordinary processes were kept from running";
+
+/// What is the machine's doing.
+pub const MACHINE: [&str; 2] = [RELAY_LATE, RESTART_LATE];
+
 /// What is known of a job while it runs, beside its diaries.
+#[derive(Default)]
 pub struct Evidence<'a> {
-    /// Its file of events.
-    pub events: &'a Path,
+    /// What it has written into its file of events.
+    pub history: String,
     /// Standard error of mpirun.
     pub stderr: String,
     /// When the relay ran again after it was kept from running, and for how long it was.
-    pub late: Vec<(Duration, Duration)>,
+    pub late: &'a [(Duration, Duration)],
+    /// The same of a process without any privilege.
+    pub starved: &'a [(Duration, Duration)],
 }
 
 /// The limit that has ended the job, if ringwatch says so: one who was being spawned has died or given up as its
@@ -72,12 +81,14 @@ pub fn ended(plan: &Plan, struck: &Struck, stderr: &str) -> Option<&'static str>
 /// The ranks that a limit may have taken along, and which.
 #[must_use]
 pub fn taken(diaries: &Diaries, struck: &Struck, evidence: &Evidence<'_>) -> BTreeMap<u32, &'static str> {
-    let silent = silent(&history(evidence.events), &evidence.late).into_iter().map(|rank| (rank, RELAY_LATE));
+    let silent = silent(&evidence.history, evidence.late).into_iter().map(|rank| (rank, RELAY_LATE));
+    let unwatched = struck.watchers.iter().flat_map(|watcher| unwatched(&evidence.history, *watcher, evidence.starved));
+    let late = silent.chain(unwatched.map(|rank| (rank, RESTART_LATE)));
     // It takes one death to come to an agreement, and one more while it is under way.
     let several = struck.must.union(&struck.may).count() > 1;
     let ranks: BTreeSet<u32> = diaries.0.iter().map(|entry| entry.rank).collect();
     let crashed = ranks.into_iter().filter(|rank| several && is_crash_in_agreement(diaries, *rank, &evidence.stderr));
-    let all = silent.chain(crashed.map(|rank| (rank, AGREEMENT)));
+    let all = late.chain(crashed.map(|rank| (rank, AGREEMENT)));
     all.filter(|(rank, _)| !struck.must.contains(rank) && !struck.may.contains(rank)).collect()
 }
 
@@ -90,6 +101,24 @@ fn silent(history: &str, late: &[(Duration, Duration)]) -> BTreeSet<u32> {
         let near = |(end, length): &(Duration, Duration)| at + *length >= *end && at <= *end + TIMEOUT * 3;
         if record["event"] == "node-dead" && record["reason"] == "silent" && late.iter().any(near) {
             ranks.extend(numbers(&record["ranks"]));
+        }
+    }
+    ranks
+}
+
+/// The ranks of a node whose `ringwatchd` was struck and that was declared dead for silence, if ordinary processes were
+/// kept from running meanwhile. Where it was prterun's, all others have lost contact instead.
+fn unwatched(history: &str, watcher: (u32, Duration), starved: &[(Duration, Duration)]) -> BTreeSet<u32> {
+    let (host, struck) = watcher;
+    let over = struck + TIMEOUT * 4;
+    let mut ranks = BTreeSet::new();
+    if starved.iter().any(|(end, length)| *end > struck && *end < over + *length) {
+        for record in records(history).filter(|record| record["event"] == "node-dead") {
+            let at = Duration::from_micros(record["at_us"].as_u64().unwrap_or(0));
+            let is_it = host == 0 || (record["peer"] == host && record["reason"] == "silent");
+            if is_it && at > struck && at < over {
+                ranks.extend(numbers(&record["ranks"]));
+            }
         }
     }
     ranks
@@ -184,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_crash_counts_only_in_an_agreement_of_a_survivor_of_several_deaths() {
-        let evidence = |stderr: &str| Evidence { events: Path::new("/"), stderr: stderr.into(), late: Vec::new() };
+        let evidence = |stderr: &str| Evidence { stderr: stderr.into(), ..Evidence::default() };
         let said = "[h3:00417] *** Process received signal ***\n[h3:00417] Signal: Segmentation fault (11)\n";
         let agrees = |rank| diaries(&[(rank, "started", "417 h3"), (rank, "error", "75"), (rank, "revoked", "")]);
         assert_eq!(taken(&agrees(4), &struck(&[1, 2]), &evidence(said)), [(4, AGREEMENT)].into());
@@ -206,5 +235,20 @@ mod tests {
         assert_eq!(silent(&said("silent"), &late(3000)), [].into());
         assert_eq!(silent(&said("silent"), &late(6000)), [].into());
         assert_eq!(silent(&said("connection-lost"), &late(4800)), [].into());
+    }
+
+    #[test]
+    fn a_ringwatchd_may_be_replaced_late_only_where_processes_did_not_run() {
+        let at = Duration::from_millis;
+        let said = |reason: &str| {
+            format!(r#"{{"event":"node-dead","at_us":5000000,"peer":2,"reason":"{reason}","ranks":[4,5]}}"#)
+        };
+        let starved = [(at(4900), at(80))];
+        assert_eq!(unwatched(&said("silent"), (2, at(4600)), &starved), [4, 5].into());
+        assert_eq!(unwatched(&said("silent"), (2, at(4600)), &[]), [].into());
+        assert_eq!(unwatched(&said("silent"), (3, at(4600)), &starved), [].into(), "another node");
+        assert_eq!(unwatched(&said("silent"), (2, at(1000)), &starved), [].into(), "long ago");
+        assert_eq!(unwatched(&said("connection-lost"), (2, at(4600)), &starved), [].into());
+        assert_eq!(unwatched(&said("connection-lost"), (0, at(4600)), &starved), [4, 5].into());
     }
 }

@@ -126,7 +126,7 @@ fn is_declared(
 fn may_go_unsaid(rank: u32, struck: &Struck, ended_at: Duration) -> bool {
     let soon = TIMEOUT * 4;
     struck.at.get(&rank).is_some_and(|at| {
-        ended_at.saturating_sub(*at) < soon && struck.watchers.iter().any(|watcher| watcher.abs_diff(*at) < soon)
+        ended_at.saturating_sub(*at) < soon && struck.watchers.iter().any(|(_, watcher)| watcher.abs_diff(*at) < soon)
     })
 }
 
@@ -179,7 +179,7 @@ mod tests {
         let at = |ms: u64| Duration::from_secs(100) + Duration::from_millis(ms);
         let struck = |watchers: &[Duration]| Struck {
             at: [(1, at(0))].into(),
-            watchers: watchers.to_vec(),
+            watchers: watchers.iter().map(|at| (0, *at)).collect(),
             ..Struck::default()
         };
         assert!(may_go_unsaid(1, &struck(&[at(50)]), at(200)));
