@@ -116,7 +116,8 @@ fn unwatched(history: &str, watcher: (u32, Duration), starved: &[(Duration, Dura
         for record in records(history).filter(|record| record["event"] == "node-dead") {
             let at = Duration::from_micros(record["at_us"].as_u64().unwrap_or(0));
             let is_it = host == 0 || (record["peer"] == host && record["reason"] == "silent");
-            if is_it && at > struck && at < over {
+            // Its last heartbeat was a period before.
+            if is_it && at > struck + TIMEOUT * 9 / 10 && at < over {
                 ranks.extend(numbers(&record["ranks"]));
             }
         }
@@ -248,6 +249,7 @@ mod tests {
         assert_eq!(unwatched(&said("silent"), (2, at(4600)), &[]), [].into());
         assert_eq!(unwatched(&said("silent"), (3, at(4600)), &starved), [].into(), "another node");
         assert_eq!(unwatched(&said("silent"), (2, at(1000)), &starved), [].into(), "long ago");
+        assert_eq!(unwatched(&said("silent"), (2, at(4900)), &starved), [].into(), "there was time left");
         assert_eq!(unwatched(&said("connection-lost"), (2, at(4600)), &starved), [].into());
         assert_eq!(unwatched(&said("connection-lost"), (0, at(4600)), &starved), [4, 5].into());
     }
