@@ -293,7 +293,6 @@ static void recover(void) {
         /* Whoever gives it up gets the others out of it. */
         if (!works) MPIX_Comm_revoke(comm);
         second_inside("agree");
-        event("agrees");
         code = MPIX_Comm_agree(comm, &works);
         if (code == MPI_SUCCESS && works) {
             event("agreed %d", size);

@@ -33,7 +33,7 @@ pub struct Struck {
     pub watchers: Vec<(u32, Duration)>,
     /// Kinds of the faults that were carried out: they met somebody who was there.
     pub carried: Vec<&'static str>,
-    /// Limits that have taken ranks along.
+    /// Why ranks may be dead that nobody has struck.
     pub limits: BTreeSet<&'static str>,
     /// What was done, and when.
     pub log: Vec<(Duration, String)>,
@@ -323,20 +323,19 @@ impl Driver<'_, '_> {
         self.job.ranks().into_iter().filter(|rank| !is_dead(rank)).collect()
     }
 
-    /// Whoever a limit has taken along may be dead.
+    /// Whoever the machine has taken along may be dead. For those who are spawned nothing is planned.
     fn note_limits(&mut self) {
         let (late, starved) = (self.around.storm.map(Storm::late).unwrap_or_default(), self.around.pulse.late());
-        let (history, stderr) = (limits::history(self.around.events), self.job.stderr());
-        let evidence = Evidence { history, stderr, late: &late, starved: &starved };
+        let history = limits::history(self.around.events);
+        let evidence = Evidence { history, late: &late, starved: &starved };
         let diaries = self.job.diaries();
-        for (rank, limit) in limits::taken(&diaries, self.struck, &evidence) {
-            if diaries.pid(rank).is_some_and(process::lives) {
+        for (rank, limit) in limits::taken(self.struck, &evidence) {
+            let is_first = self.job.ranks().contains(&rank);
+            if !is_first || diaries.pid(rank).is_some_and(process::lives) {
                 continue;
             }
-            if limit != limits::AGREEMENT {
-                let host = self.job.job.host_of(rank);
-                self.job.loses(host);
-            }
+            let host = self.job.job.host_of(rank);
+            self.job.loses(host);
             self.struck.may.insert(rank);
             self.struck.limits.insert(limit);
             self.struck.log.push((now(), format!("rank {rank} is excused: {limit}")));

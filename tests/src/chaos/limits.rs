@@ -1,5 +1,5 @@
-//! What a limit that README names may do to a job: end it, or take a rank along. It excuses that and nothing else; all
-//! other promises hold for whoever is left.
+//! What a limit that README names may do to a job, or this machine where it does not let processes run: end it, or take a
+//! node along. That excuses no more: all other promises hold for whoever is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::inject::Struck;
 use super::plan::Plan;
 use crate::TIMEOUT;
-use crate::diary::Diaries;
 
 /// Ends the job. Like all limits it has README's words.
 pub const INIT: &str = "A failure before every rank has left `MPI_Init` ends the job";
@@ -20,8 +19,6 @@ pub const SPAWNING: &str = "A death among those that are being spawned, before t
                             that spawn them, ends the job";
 /// Ends the job.
 pub const FREED_RECEIVE: &str = "Open MPI 5.0.7 aborts over a receive that it has freed itself";
-/// A survivor crashes.
-pub const AGREEMENT: &str = "agreement (in `MPIX_Comm_shrink` and `MPIX_Comm_agree`) may use freed memory";
 /// A survivor gets an error at the end.
 pub const FINALIZE: &str = "A rank that dies while others already wait inside `MPI_Finalize` may make it return";
 /// A death is missing in the history.
@@ -33,6 +30,7 @@ pub const LEFT_OUT: [&str; 4] = [
     "A node whose `prted` and `ringwatchd` are lost or stopped in the same moment",
     "A rank that hangs in its own handler of a crash",
 ];
+
 /// No limit of ringwatch, but of the machine that plays the bad network: a node is declared dead.
 pub const RELAY_LATE: &str = "a node suspected while the relay of the bad network was itself kept from running";
 
@@ -42,13 +40,10 @@ pub const RESTART_LATE: &str = "a ringwatchd not replaced in time while ordinary
 /// What is the machine's doing.
 pub const MACHINE: [&str; 2] = [RELAY_LATE, RESTART_LATE];
 
-/// What is known of a job while it runs, beside its diaries.
-#[derive(Default)]
+/// What is known of a job while it runs.
 pub struct Evidence<'a> {
     /// What it has written into its file of events.
     pub history: String,
-    /// Standard error of mpirun.
-    pub stderr: String,
     /// When the relay ran again after it was kept from running, and for how long it was.
     pub late: &'a [(Duration, Duration)],
     /// The same of a process without any privilege.
@@ -78,18 +73,13 @@ pub fn ended(plan: &Plan, struck: &Struck, stderr: &str) -> Option<&'static str>
     None
 }
 
-/// The ranks that a limit may have taken along, and which.
+/// The ranks that the machine may have taken along, and how.
 #[must_use]
-pub fn taken(diaries: &Diaries, struck: &Struck, evidence: &Evidence<'_>) -> BTreeMap<u32, &'static str> {
+pub fn taken(struck: &Struck, evidence: &Evidence<'_>) -> BTreeMap<u32, &'static str> {
     let silent = silent(&evidence.history, evidence.late).into_iter().map(|rank| (rank, RELAY_LATE));
     let unwatched = struck.watchers.iter().flat_map(|watcher| unwatched(&evidence.history, *watcher, evidence.starved));
     let late = silent.chain(unwatched.map(|rank| (rank, RESTART_LATE)));
-    // It takes one death to come to an agreement, and one more while it is under way.
-    let several = struck.must.union(&struck.may).count() > 1;
-    let ranks: BTreeSet<u32> = diaries.0.iter().map(|entry| entry.rank).collect();
-    let crashed = ranks.into_iter().filter(|rank| several && is_crash_in_agreement(diaries, *rank, &evidence.stderr));
-    let all = late.chain(crashed.map(|rank| (rank, AGREEMENT)));
-    all.filter(|(rank, _)| !struck.must.contains(rank) && !struck.may.contains(rank)).collect()
+    late.filter(|(rank, _)| !struck.must.contains(rank) && !struck.may.contains(rank)).collect()
 }
 
 /// The ranks of nodes that were declared dead for silence about when the relay was late.
@@ -125,14 +115,6 @@ fn unwatched(history: &str, watcher: (u32, Duration), starved: &[(Duration, Dura
     ranks
 }
 
-/// Whether Open MPI itself says that this rank has crashed, and the rank that it was in an agreement.
-fn is_crash_in_agreement(diaries: &Diaries, rank: u32, stderr: &str) -> bool {
-    let agrees = diaries.of(rank).next_back().is_some_and(|last| ["revoked", "agrees"].contains(&last.event.as_str()));
-    let says_so =
-        |pid: i32| stderr.lines().any(|line| line.contains(&format!(":{pid:05}] Signal: Segmentation fault")));
-    agrees && diaries.pid(rank).is_some_and(says_so)
-}
-
 /// What the job wrote into its file of events.
 #[must_use]
 pub fn history(events: &Path) -> String {
@@ -154,17 +136,8 @@ pub fn numbers(list: &Value) -> impl Iterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diary::Entry;
 
     const ABORTS: &str = "called MPI_Abort; the job is ended";
-
-    fn diaries(lines: &[(u32, &str, &str)]) -> Diaries {
-        let entry = |(at, &(rank, event, text)): (usize, &(u32, &str, &str))| {
-            let details = text.split_whitespace().map(str::to_owned).collect();
-            Entry { rank, at: Duration::from_millis(at as u64), event: event.to_owned(), details }
-        };
-        Diaries(lines.iter().enumerate().map(entry).collect())
-    }
 
     fn struck(ranks: &[u32]) -> Struck {
         Struck { must: ranks.iter().copied().collect(), ..Struck::default() }
@@ -179,7 +152,7 @@ mod tests {
         let readme = include_str!("../../../README.md");
         let (_, limits) = readme.split_once("## Limits").expect("there are limits");
         let limits: Vec<&str> = limits.split_whitespace().collect();
-        for limit in [INIT, SPAWNING, FREED_RECEIVE, AGREEMENT, FINALIZE, LAST_MOMENTS].iter().chain(&LEFT_OUT) {
+        for limit in [INIT, SPAWNING, FREED_RECEIVE, FINALIZE, LAST_MOMENTS].iter().chain(&LEFT_OUT) {
             assert!(limits.join(" ").contains(limit), "{limit}");
         }
     }
@@ -210,20 +183,6 @@ mod tests {
         let other = format!("ringwatch: rank {} {ABORTS}\n", spawns.ranks() - 1);
         assert_eq!(ended(&spawns, &struck(&[1]), &other), None, "not a spawned one");
         assert_eq!(ended(&spawns, &struck(&[1]), "ringwatch: node 2 is dead; the job is ended\n"), None);
-    }
-
-    #[test]
-    fn a_crash_counts_only_in_an_agreement_of_a_survivor_of_several_deaths() {
-        let evidence = |stderr: &str| Evidence { stderr: stderr.into(), ..Evidence::default() };
-        let said = "[h3:00417] *** Process received signal ***\n[h3:00417] Signal: Segmentation fault (11)\n";
-        let agrees = |rank| diaries(&[(rank, "started", "417 h3"), (rank, "error", "75"), (rank, "revoked", "")]);
-        assert_eq!(taken(&agrees(4), &struck(&[1, 2]), &evidence(said)), [(4, AGREEMENT)].into());
-        let nobody = BTreeMap::new();
-        assert_eq!(taken(&agrees(4), &struck(&[1, 2]), &evidence("")), nobody);
-        assert_eq!(taken(&agrees(1), &struck(&[1, 2]), &evidence(said)), nobody, "that one was struck");
-        assert_eq!(taken(&agrees(4), &struck(&[1]), &evidence(said)), nobody, "one death is borne");
-        let collective = diaries(&[(4, "started", "417 h3"), (4, "revoked", ""), (4, "shrunk", "5 2")]);
-        assert_eq!(taken(&collective, &struck(&[1, 2]), &evidence(said)), nobody);
     }
 
     #[test]
