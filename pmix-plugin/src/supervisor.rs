@@ -239,13 +239,14 @@ impl Supervisor {
     /// Without `ringwatchd` the others will declare this node: its ranks end before that is noticed.
     fn give_up(&self, job: &Job, why: &str) {
         self.finished.store(true, Ordering::SeqCst);
+        let runtime = nix::unistd::Pid::this().as_raw();
         for slot in 0..job.segment.slots() {
             let (pid, phase) = job.segment.occupant(slot);
             if phase != Phase::Unknown && phase != Phase::Finalised && job.launch.parameters.fence {
                 // What stands in the slot any process of the user could have written.
                 let is_rank = |pin: &Pin| {
                     let name = job.jobs.name_of(job.segment.rank(slot));
-                    name.is_some_and(|(nspace, rank)| pin.is_rank(&nspace.to_string_lossy(), rank))
+                    name.is_some_and(|(nspace, rank)| pin.is_rank(&nspace.to_string_lossy(), rank, runtime))
                 };
                 let pin = Pin::take(pid).ok().filter(is_rank);
                 let _ = pin.map(|pin| pin.kill());

@@ -11,6 +11,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 use propagation::RankReason;
 
+/// So many generations of wrappers may be between a runtime daemon and a rank.
+const MOST_ANCESTORS: usize = 32;
+
 /// Why a process cannot be pinned.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
@@ -94,20 +97,30 @@ impl Pin {
         }
     }
 
-    /// Whether this process was started as that rank of that job, as far as can be seen: its environment is that of its
-    /// start, and a process that hides it is believed.
+    /// Whether this process was started as that rank of that job: its environment is that of its start. One that hides it
+    /// is believed if it descends from the runtime daemon that starts the ranks, and one that has ended, which has none
+    /// any more, like one that is gone.
     #[must_use]
-    pub fn is_rank(&self, nspace: &str, rank: u32) -> bool {
-        let Ok(file) = openat(&self.directory, "environ", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()) else {
-            return true;
-        };
+    pub fn is_rank(&self, nspace: &str, rank: u32, runtime: i32) -> bool {
         let mut environment = Vec::new();
-        if File::from(file).read_to_end(&mut environment).is_err() || environment.is_empty() {
-            return true;
+        if let Ok(file) = openat(&self.directory, "environ", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()) {
+            let _ = File::from(file).read_to_end(&mut environment);
+        }
+        if environment.is_empty() {
+            return self.has_ended() || self.fate().is_some() || self.descends_from(runtime);
         }
         let (nspace, rank) = (format!("PMIX_NAMESPACE={nspace}"), format!("PMIX_RANK={rank}"));
         let has = |wanted: &str| environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes());
         has(&nspace) && has(&rank)
+    }
+
+    fn descends_from(&self, ancestor: i32) -> bool {
+        let parent = |status: String| number_after::<i32>("PPid:", &status);
+        let first = self.status().and_then(parent);
+        let above = |pid: &i32| {
+            std::fs::read_to_string(format!("/proc/{pid}/status")).ok().and_then(parent).filter(|pid| *pid > 1)
+        };
+        std::iter::successors(first, above).take(MOST_ANCESTORS).any(|pid| pid == ancestor)
     }
 
     /// The number of the process, for people.
@@ -253,7 +266,7 @@ fn pidfd_open(pid: i32) -> Result<OwnedFd, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{sleeper, wait_until};
+    use crate::testing::{sleeper, sleeper_of, wait_until};
 
     #[test]
     fn a_name_with_parentheses_does_not_confuse() {
@@ -325,6 +338,39 @@ mod tests {
         wait_until(|| pin.has_ended());
         assert_eq!((pin.end_reason(), pin.stopped()), (RankReason::Signaled { signal: 9 }, None));
         nix::sys::wait::waitpid(pid, None).unwrap();
+    }
+
+    /// A process without environment, whose parent is a shell.
+    fn without_environment() -> (std::process::Child, Pin) {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "env -i sleep 60 & echo $!; wait"]).stdout(std::process::Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut io::BufReader::new(shell.stdout.as_mut().unwrap()), &mut line).unwrap();
+        let pid = line.trim().parse().unwrap();
+        wait_until(|| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == b"sleep\x0060\0"));
+        (shell, Pin::take(pid).unwrap())
+    }
+
+    #[test]
+    fn who_hides_its_environment_is_a_rank_if_the_runtime_has_started_it_even_through_a_wrapper() {
+        let (mut shell, pin) = without_environment();
+        assert!(pin.is_rank("job@1", 3, std::process::id() as i32));
+        assert!(pin.is_rank("job@1", 3, shell.id() as i32));
+        assert!(!pin.is_rank("job@1", 3, i32::MAX) && !pin.is_rank("job@1", 3, pin.pid()));
+        pin.kill().unwrap();
+        shell.wait().unwrap();
+    }
+
+    #[test]
+    fn a_rank_that_has_ended_is_one_although_it_has_no_environment_any_more() {
+        let mut child = sleeper_of("job@1", 3);
+        let pin = Pin::take(child.id() as i32).unwrap();
+        assert!(pin.is_rank("job@1", 3, i32::MAX) && !pin.is_rank("job@1", 4, i32::MAX));
+        child.kill().unwrap();
+        wait_until(|| pin.has_ended());
+        assert!(pin.is_rank("job@1", 3, i32::MAX));
+        child.wait().unwrap();
     }
 
     #[test]

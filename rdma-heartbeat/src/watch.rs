@@ -58,6 +58,8 @@ pub struct Watch {
     holds: bool,
     /// When the whole job was last known to be suspended, which is not their fault either.
     suspended_at: Option<Time>,
+    /// The runtime daemon, from which the ranks descend.
+    runtime: i32,
     never: [Option<i32>; 2],
 }
 
@@ -82,6 +84,7 @@ impl Watch {
             kills,
             holds: false,
             suspended_at: None,
+            runtime,
             never: [Some(runtime), i32::try_from(std::process::id()).ok()],
         };
         watch.extend(segment, name_of);
@@ -135,7 +138,7 @@ impl Watch {
             return;
         }
         match Pin::take(pid) {
-            Ok(pin) if !pin.is_rank(&slot.name.0, slot.name.1) => {
+            Ok(pin) if !pin.is_rank(&slot.name.0, slot.name.1, self.runtime) => {
                 error!(rank, pid, "the rank claims to be a process that is not this rank; it is not watched");
             }
             Ok(pin) => {
@@ -419,6 +422,24 @@ mod tests {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    #[test]
+    fn who_hides_its_environment_is_watched_only_if_the_runtime_has_started_it() {
+        let (segment, _file) = Segment::create(&[4], 8).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").env_clear().spawn().unwrap();
+        wait_until(|| {
+            std::fs::read_to_string(format!("/proc/{}/comm", child.id())).is_ok_and(|name| name == "sleep\n")
+        });
+        segment.enter(0, child.id(), Phase::Running);
+        let sightings = |runtime| {
+            let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, runtime);
+            look(&mut watch, 0, &segment)
+        };
+        assert_eq!(sightings(i32::MAX), []);
+        assert_eq!(sightings(std::process::id() as i32), [Sighting::Pinned(0)]);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

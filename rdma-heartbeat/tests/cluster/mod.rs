@@ -363,7 +363,11 @@ pub fn sleeper() -> Child {
 pub fn sleeper_of(nspace: &str, rank: u32) -> Child {
     let mut command = Command::new("sleep");
     command.arg("120").stdin(Stdio::null()).env("PMIX_NAMESPACE", nspace).env("PMIX_RANK", rank.to_string());
-    command.spawn().unwrap()
+    let child = command.spawn().unwrap();
+    // A child may be seen a moment before its environment.
+    let environment = format!("/proc/{}/environ", child.id());
+    eventually("the rank starts", || std::fs::read(&environment).is_ok_and(|text| !text.is_empty()).then_some(()));
+    child
 }
 
 pub fn send_signal(child: &Child, signal: Signal) {
