@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use propagation::wire::{Opener, Sealer};
+use propagation::wire::{BODY_AT, Opener, Sealer};
 use propagation::{Action, Config, EndReason, Member, Message, NodeId, NodeReason, RankReason, Time};
 use rdma_heartbeat::history::courier::{Collector, Reporter, Told};
 use rdma_heartbeat::history::{Event, History};
@@ -22,22 +22,22 @@ const STEPS: usize = 400;
 
 /// A datagram of a stranger: nobody who lacks the key is believed.
 pub fn datagram(bytes: &[u8]) {
-    assert!(Opener::new(JOB, KEY, 1).open(bytes).is_err());
+    assert!(Opener::new(JOB, KEY, 1, 0).open(bytes).is_err());
 }
 
 /// A datagram whose header and MAC are right: it is a message, of whom the header says, once; or it is refused.
 pub fn authentic_datagram(bytes: &[u8]) {
     let mut envelope = Vec::new();
-    Sealer::new(JOB, KEY, 3, 0).seal(1, &Message::Probe, &mut envelope);
-    envelope.truncate(28);
+    Sealer::new(JOB, KEY, 3, 0).seal(1, 0, &Message::Probe, &mut envelope);
+    envelope.truncate(BODY_AT);
     envelope.extend_from_slice(bytes);
     let mac = blake3::Hasher::new_keyed(&KEY).update(&envelope).update(&1_u32.to_le_bytes()).finalize();
     envelope.extend_from_slice(&mac.as_bytes()[..16]);
-    let mut opener = Opener::new(JOB, KEY, 1);
+    let mut opener = Opener::new(JOB, KEY, 1, 0);
     if let Ok((from, message)) = opener.open(&envelope) {
         assert_eq!(from, 3);
         let mut again = Vec::new();
-        Sealer::new(JOB, KEY, 3, 1).seal(1, &message, &mut again);
+        Sealer::new(JOB, KEY, 3, 1).seal(1, 0, &message, &mut again);
         assert_eq!(opener.open(&again), Ok((3, message)));
     }
     assert!(opener.open(&envelope).is_err());

@@ -80,6 +80,13 @@ impl Broadcasts {
         }
     }
 
+    /// Sends `node` all copies that it has not acknowledged.
+    pub fn repeat_to(&self, node: NodeId, out: &mut Vec<Action>) {
+        for spread in self.spreading.iter().filter(|spread| spread.waiting.contains(&node)) {
+            send(&spread.notice, &[node], out);
+        }
+    }
+
     /// Sends nothing more to `node`: it is dead.
     pub fn forget(&mut self, node: NodeId) {
         for spread in &mut self.spreading {

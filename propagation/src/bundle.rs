@@ -130,11 +130,11 @@ mod tests {
         let mut count = 0;
         for (_, message) in &packed {
             let mut envelope = vec![];
-            Sealer::new(1, [7; 32], 5, 0).seal(3, message, &mut envelope);
-            assert!(envelope.len() <= MOST && Opener::new(1, [7; 32], 3).open(&envelope).is_ok());
+            Sealer::new(1, [7; 32], 5, 0).seal(3, 0, message, &mut envelope);
+            assert!(envelope.len() <= MOST && Opener::new(1, [7; 32], 3, 0).open(&envelope).is_ok());
             count += parts(message.clone()).len();
         }
         // 13 bytes each.
-        assert_eq!((count, packed.len()), (2_000, 2_000_usize.div_ceil((MOST - 28 - 16 - 3) / 13)));
+        assert_eq!((count, packed.len()), (2_000, 2_000_usize.div_ceil((MOST - 32 - 16 - 3) / 13)));
     }
 }

@@ -161,6 +161,7 @@ impl Member {
             Message::Ready => self.on_ready(from, out),
             Message::ReadyAck => self.inquiries.readiness_heard(),
             Message::ProbeReply => self.on_sign_of_life(now, from, out),
+            Message::NewLife => self.on_new_life(now, from, out),
             Message::Spared { node } => self.on_spared(now, from, node, out),
             Message::Complete { source, incarnation, seq } => {
                 self.on_complete(now, from, BroadcastId { source, incarnation, seq }, out);

@@ -132,6 +132,9 @@ pub enum Message {
     },
     /// Several messages that left at the same time; see [`bundle`](crate::bundle).
     Bundle(Vec<Part>),
+    /// What you sent was meant for a former life of mine, and I have not read it: the envelope of this message tells you
+    /// which one I live.
+    NewLife,
 }
 
 /// A broadcast: one subject on its way to every survivor.

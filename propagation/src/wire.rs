@@ -5,13 +5,14 @@
 //! | offset | bytes | field | meaning |
 //! |---:|---:|---|---|
 //! | 0 | 2 | magic | `RW` (0x52 0x57) |
-//! | 2 | 1 | version | 2 |
-//! | 3 | 1 | flags | 0; any other value is malformed in version 2 |
+//! | 2 | 1 | version | 3 |
+//! | 3 | 1 | flags | 0; any other value is malformed in version 3 |
 //! | 4 | 8 | job | the job the message belongs to |
 //! | 12 | 4 | from | the sender's node id |
 //! | 16 | 4 | incarnation | which life of the sender, grows with every restart |
-//! | 20 | 8 | counter | grows with every message of that life, from 0 |
-//! | 28 | any | body | the [`Message`] in the [postcard format](https://postcard.jamesmunns.com) |
+//! | 20 | 4 | life | which life of the receiver it is meant for: the newest that the sender knows of, 0 if it knows of none |
+//! | 24 | 8 | counter | grows with every message of that life of the sender, from 0 |
+//! | 32 | any | body | the [`Message`] in the [postcard format](https://postcard.jamesmunns.com) |
 //! | end - 16 | 16 | MAC | the first 16 bytes of BLAKE3 keyed with the job's key over all the bytes before it and the receiver's node id |
 //!
 //! An envelope has at most [`MAX_LEN`] bytes. That leaves room for a [`Notice`](crate::Notice) with more than
@@ -47,6 +48,7 @@
 //! | 19 | `JobSuspended` | |
 //! | 20 | `Transport` | list of bytes |
 //! | 21 | `Bundle` | list of [`Part`](crate::bundle::Part)s: 0 `Notice`, 1 `Ack`, 2 `Complete`, 3 `Done`, each as after its own byte above |
+//! | 22 | `NewLife` | |
 //!
 //! A [`Notice`](crate::Notice), which follows the byte 3:
 //!
@@ -72,14 +74,17 @@
 //! All daemons of a job speak the same version, for they come from one installation; another one is
 //! [refused](Rejected::Version), not guessed at. New variants go to the end and keep the version. A field that comes,
 //! goes or changes makes a new one: 2 added `left`, `universe` and `route` to a notice, and
-//! the receiver to the MAC.
+//! the receiver to the MAC; 3 added the receiver's life.
 //!
 //! # What the envelope protects against
 //!
 //! Whoever has the key of the job can speak for each of its nodes; whoever has not can do no more than delay,
 //! drop and repeat datagrams, and repetitions are refused: per sender a new incarnation replaces the older
 //! ones, and within one a [window](Rejected::Replayed) of about 2,000 counters lets datagrams overtake each other.
-//! A datagram that was meant for one node is forged to every other.
+//! A datagram that was meant for one node is forged to every other, and what was meant for a former life of a node is
+//! [refused](Rejected::OtherLife) by the present one, which cannot know what that one had received. So nothing that was
+//! sent before a restart proves anything after it. Whoever did not know is answered with [`Message::NewLife`], whose
+//! envelope tells which life it is.
 //! The content is not secret.
 
 mod window;
@@ -95,10 +100,10 @@ use window::Window;
 pub const MAX_LEN: usize = 60_000;
 
 /// Where the body of an envelope begins, in bytes.
-pub const BODY_AT: usize = 28;
+pub const BODY_AT: usize = 32;
 
 const MAGIC: [u8; 2] = *b"RW";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const FLAGS: u8 = 0;
 const HEADER_LEN: usize = BODY_AT;
 pub(crate) const MAC_LEN: usize = 16;
@@ -119,17 +124,18 @@ impl Sealer {
         Sealer { job, key, me, incarnation, counter: 0 }
     }
 
-    /// Replaces the content of `buffer` by the next envelope, for node `to`. Allocates only if the capacity does not
-    /// suffice.
+    /// Replaces the content of `buffer` by the next envelope, for this [life](Opener::life_of) of node `to`. Allocates only
+    /// if the capacity does not suffice.
     ///
     /// A message too large for [`MAX_LEN`] is written all the same, and every [`Opener`] will refuse it.
-    pub fn seal(&mut self, to: NodeId, message: &Message, buffer: &mut Vec<u8>) {
+    pub fn seal(&mut self, to: NodeId, life: u32, message: &Message, buffer: &mut Vec<u8>) {
         buffer.clear();
         buffer.extend_from_slice(&MAGIC);
         buffer.extend_from_slice(&[VERSION, FLAGS]);
         buffer.extend_from_slice(&self.job.to_le_bytes());
         buffer.extend_from_slice(&self.me.to_le_bytes());
         buffer.extend_from_slice(&self.incarnation.to_le_bytes());
+        buffer.extend_from_slice(&life.to_le_bytes());
         buffer.extend_from_slice(&self.counter.to_le_bytes());
         postcard::to_io(message, &mut *buffer).expect("writing a message to memory cannot fail");
         let mac = mac(&self.key, buffer, to);
@@ -138,11 +144,12 @@ impl Sealer {
     }
 }
 
-/// Opens the envelopes of all senders of one job to one node.
+/// Opens the envelopes of all senders of one job to one life of one node.
 pub struct Opener {
     job: u64,
     key: [u8; 32],
     me: NodeId,
+    incarnation: u32,
     senders: BTreeMap<NodeId, Window>,
 }
 
@@ -174,20 +181,29 @@ pub enum Rejected {
     /// that sender's newest (more than 1,984 messages) that it might have been received before.
     #[error("the datagram was received before or is too old")]
     Replayed,
+    /// It is genuine and new, but meant for another life of this node. The sender, given here, does not know of the
+    /// present one: [`Message::NewLife`] tells it.
+    #[error("the datagram was meant for another life of this node")]
+    OtherLife(NodeId),
 }
 
 impl Opener {
-    /// An opener for the messages of this job to node `me`.
-    pub fn new(job: u64, key: [u8; 32], me: NodeId) -> Opener {
-        Opener { job, key, me, senders: BTreeMap::new() }
+    /// An opener for the messages of this job to this life of node `me`.
+    pub fn new(job: u64, key: [u8; 32], me: NodeId, incarnation: u32) -> Opener {
+        Opener { job, key, me, incarnation, senders: BTreeMap::new() }
+    }
+
+    /// The newest life of a node that a genuine envelope came from; 0, its first, if none has come.
+    pub fn life_of(&self, node: NodeId) -> u32 {
+        self.senders.get(&node).and_then(Window::incarnation).unwrap_or(0)
     }
 
     /// The sender and the message in an envelope.
     ///
     /// # Errors
     ///
-    /// Why the envelope was refused. A refused one changes nothing, save that a genuine but
-    /// [malformed](Rejected::Malformed) one counts as received.
+    /// Why the envelope was refused. A refused one changes nothing, save that a genuine one that is
+    /// [malformed](Rejected::Malformed) or for [another life](Rejected::OtherLife) counts as received.
     pub fn open(&mut self, envelope: &[u8]) -> Result<(NodeId, Message), Rejected> {
         if envelope.len() > MAX_LEN {
             return Err(Rejected::Oversized);
@@ -211,6 +227,9 @@ impl Opener {
         if !window.accept(header.incarnation, header.counter) {
             return Err(Rejected::Replayed);
         }
+        if header.life != self.incarnation {
+            return Err(Rejected::OtherLife(header.from));
+        }
         match postcard::take_from_bytes(body) {
             Ok((message, [])) if header.flags == FLAGS => Ok((header.from, message)),
             _ => Err(Rejected::Malformed),
@@ -225,6 +244,7 @@ struct Header {
     job: u64,
     from: NodeId,
     incarnation: u32,
+    life: u32,
     counter: u64,
 }
 
@@ -243,6 +263,7 @@ impl Header {
             job: u64::from_le_bytes(take(&mut bytes)),
             from: u32::from_le_bytes(take(&mut bytes)),
             incarnation: u32::from_le_bytes(take(&mut bytes)),
+            life: u32::from_le_bytes(take(&mut bytes)),
             counter: u64::from_le_bytes(take(&mut bytes)),
         }
     }

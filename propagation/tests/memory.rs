@@ -73,11 +73,11 @@ fn heartbeats_cost_no_allocation_in_a_ring_of_any_size() {
 
 #[test]
 fn a_heartbeat_as_bytes_costs_no_allocation_either() {
-    let (mut sealer, mut opener) = (Sealer::new(1, [7; 32], 5, 0), Opener::new(1, [7; 32], 6));
+    let (mut sealer, mut opener) = (Sealer::new(1, [7; 32], 5, 0), Opener::new(1, [7; 32], 6, 0));
     let mut buffer = Vec::with_capacity(64);
     let mut pass = |number| {
         let heartbeat = Message::Heartbeat { count: number };
-        sealer.seal(6, &heartbeat, &mut buffer);
+        sealer.seal(6, 0, &heartbeat, &mut buffer);
         assert_eq!(opener.open(&buffer), Ok((5, heartbeat)));
     };
     // With the first one the receiver begins to remember what it had from this sender.
@@ -90,9 +90,9 @@ fn a_heartbeat_as_bytes_costs_no_allocation_either() {
 fn what_refuses_repeated_datagrams_grows_with_those_who_sent_some() {
     for senders in [1, 40, 1000] {
         let (_opener, _, held) = count(|| {
-            let (mut opener, mut buffer) = (Opener::new(1, [7; 32], u32::MAX), vec![]);
+            let (mut opener, mut buffer) = (Opener::new(1, [7; 32], u32::MAX, 0), vec![]);
             for sender in 0..senders {
-                Sealer::new(1, [7; 32], sender, 0).seal(u32::MAX, &Message::Probe, &mut buffer);
+                Sealer::new(1, [7; 32], sender, 0).seal(u32::MAX, 0, &Message::Probe, &mut buffer);
                 assert!(opener.open(&buffer).is_ok());
             }
             opener

@@ -14,13 +14,24 @@ use crate::transport::Transport;
 use crate::versions::Refusal;
 
 /// Kinds of refused datagrams, in the order of [`Counters::rejected`].
-pub const REJECTED_KINDS: [&str; 9] =
-    ["truncated", "oversized", "not ours", "version", "other job", "forged", "malformed", "replayed", "unknown node"];
+pub const REJECTED_KINDS: [&str; 10] = [
+    "truncated",
+    "oversized",
+    "not ours",
+    "version",
+    "other job",
+    "forged",
+    "malformed",
+    "replayed",
+    "unknown node",
+    "other life",
+];
 
 /// Most datagrams to take in one turn of a loop: a flood must not keep it from its own heartbeats.
 pub const DATAGRAMS_PER_TURN: usize = 64;
 
 const UNKNOWN_NODE: usize = 8;
+const OTHER_LIFE: usize = 9;
 
 /// What went over the network so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,7 +81,7 @@ impl Network {
         Self {
             transport,
             sealer: Sealer::new(launch.job, launch.key, me, incarnation),
-            opener: Opener::new(launch.job, launch.key, me),
+            opener: Opener::new(launch.job, launch.key, me, incarnation),
             me,
             universe: launch.universe,
             // One byte more than any datagram of ours, so that one that is too long does not look like one that is not.
@@ -123,7 +134,7 @@ impl Network {
     }
 
     fn seal(&mut self, to: NodeId, message: &Message) {
-        self.sealer.seal(to, message, &mut self.outgoing);
+        self.sealer.seal(to, self.opener.life_of(to), message, &mut self.outgoing);
         self.counters.sent += 1;
         self.counters.heartbeats_sent += u64::from(matches!(message, Message::Heartbeat { .. }));
     }
@@ -168,6 +179,12 @@ impl Network {
             }
             Ok((from, _)) => {
                 self.refuse(UNKNOWN_NODE, address, &format!("it claims to come from node {from}"));
+                None
+            }
+            // Nothing bad: it does not know yet that this daemon was started again.
+            Err(Rejected::OtherLife(from)) if from < self.universe && from != self.me => {
+                self.counters.rejected[OTHER_LIFE] += 1;
+                self.send_to(from, address, &Message::NewLife);
                 None
             }
             Err(Rejected::NotOurs | Rejected::Truncated) if self.is_refusal(length) => None,
@@ -228,5 +245,6 @@ fn kind_of(rejected: Rejected) -> usize {
         Rejected::Forged => 5,
         Rejected::Malformed => 6,
         Rejected::Replayed => 7,
+        Rejected::OtherLife(_) => UNKNOWN_NODE,
     }
 }

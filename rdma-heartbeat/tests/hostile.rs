@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use cluster::relay::{Passed, Relay};
 use cluster::{Cluster, TIMEOUT, eventually, launch, sockets};
 use nix::sys::signal::Signal;
-use propagation::wire::Sealer;
+use propagation::wire::{BODY_AT, Sealer};
 use propagation::{EndReason, Message, NodeReason, Notice, Route, Subject};
 use rdma_heartbeat::launch::LaunchData;
-use rdma_heartbeat::segment::Phase;
+use rdma_heartbeat::segment::{Entry, Phase};
 use rdma_heartbeat::status;
 
 /// Datagrams to one node between two looks at what it has refused: they fit into the socket's memory.
@@ -88,9 +88,9 @@ impl Attacker {
             }
             5 => {
                 let (who, what) = (self.random.below(3), self.random.below(4));
-                self.impostors[who].seal(to as u32, &self.nonsense[what], &mut bytes);
+                self.impostors[who].seal(to as u32, 0, &self.nonsense[what], &mut bytes);
             }
-            6 => bytes[2] = self.random.below(2) as u8,
+            6 => bytes[2] = self.random.below(3) as u8,
             _ => {
                 bytes = (0..self.random.below(200)).map(|_| self.random.below(256) as u8).collect();
                 if bytes.len() > 12 {
@@ -201,6 +201,34 @@ fn nothing_gets_in(count: u64) {
     // The bounds of a ring in peace, see `nodes.rs`.
     assert!(rank_attacked < TIMEOUT, "{rank_attacked:?}");
     assert!(node_attacked > TIMEOUT / 2 && node_attacked < TIMEOUT * 2, "{node_attacked:?}");
+}
+
+/// Whether a datagram is a heartbeat of this node.
+fn is_heartbeat_of(bytes: &[u8], node: u32) -> bool {
+    bytes[12..16] == node.to_le_bytes() && bytes[BODY_AT] == 0
+}
+
+/// What has forgotten which datagrams it had received must not take them for new.
+#[test]
+fn heartbeats_that_are_repeated_to_a_restarted_daemon_do_not_hide_a_death() {
+    let (mut cluster, relay) = start();
+    let recorded: Vec<Passed> = eventually("heartbeats of node 1 pass", || {
+        let mut passed = relay.passed();
+        passed.retain(|one| one.to == 2 && is_heartbeat_of(&one.bytes, 1));
+        (passed.len() >= 30).then_some(passed)
+    });
+    cluster.nodes[1].kill_daemon();
+    cluster.nodes[2].kill_daemon();
+    cluster.nodes[2].restart_daemon();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut unused = recorded.iter();
+    while !cluster.nodes[0].deaths().contains(&Entry::Node(1)) {
+        let heartbeat = unused.next().expect("the death is found although there are heartbeats left to repeat");
+        socket.send_to(&heartbeat.bytes, cluster.nodes[2].address).unwrap();
+        cluster.let_pass(&[0], TIMEOUT / 3);
+    }
+    assert_eq!(cluster.expect_node_dead(&[0, 2, 3], 1), (NodeReason::Silent, Some(2)));
+    assert!(cluster.nodes[2].report().rejected["other life"] > 0);
 }
 
 #[test]

@@ -48,6 +48,22 @@ fn a_restarted_daemon_is_not_missed_and_goes_on_where_the_other_was() {
 }
 
 #[test]
+fn restarted_daemons_that_do_not_know_of_each_others_new_lives_miss_nothing() {
+    let mut cluster = Cluster::running(launch(&[1, 1, 1, 1]));
+    for _ in 0..2 {
+        cluster.nodes.iter_mut().for_each(|node| node.kill_daemon());
+        cluster.nodes.iter_mut().for_each(|node| node.restart_daemon());
+    }
+    cluster.signal_rank(2, Signal::SIGKILL);
+    cluster.expect_ranks_dead(&[0, 1, 2, 3], &[2]);
+    cluster.wait_until_ready();
+    cluster.let_pass(&[0, 1, 2, 3], TIMEOUT * 2);
+    assert!(cluster.nodes.iter().all(|node| node.deaths() == [Entry::Rank(2)]));
+    cluster.nodes[1].kill_daemon();
+    assert_eq!(cluster.expect_node_dead(&[0, 2, 3], 1), (NodeReason::Silent, Some(2)));
+}
+
+#[test]
 fn node_0_knows_after_a_restart_who_was_ready_before() {
     let mut cluster = Cluster::start(launch(&[1, 1, 1]), Phase::Initialising);
     let enters = |cluster: &Cluster, rank: usize| {

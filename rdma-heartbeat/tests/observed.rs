@@ -31,7 +31,7 @@ fn bad_datagrams_are_counted_and_dropped() {
     let (job, key) = (cluster.launch.job, cluster.launch.key);
     let mut stranger = Sealer::new(job, key, 77, 0);
     let mut good = Vec::new();
-    stranger.seal(1, &Message::Verdict, &mut good);
+    stranger.seal(1, 0, &Message::Verdict, &mut good);
     let unsigned = good[..good.len() - 16].to_vec();
     let with = |at: usize, byte: u8| {
         let mut changed = unsigned.clone();
@@ -41,7 +41,7 @@ fn bad_datagrams_are_counted_and_dropped() {
     let mut forged = good.clone();
     *forged.last_mut().unwrap() ^= 1;
     let mut malformed = unsigned.clone();
-    malformed[20] = 9;
+    malformed[24] = 9;
     *malformed.last_mut().unwrap() = 200;
     let attacks: [(&str, Vec<u8>); 9] = [
         ("truncated", good[..20].to_vec()),

@@ -129,6 +129,17 @@ impl Member {
         self.settle_hold(now, out);
     }
 
+    /// `from` was started again and has refused what was meant for its former life: what it waits for is sent at once,
+    /// all else when it is due again.
+    pub(super) fn on_new_life(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
+        // It may have been the question of its trial.
+        self.on_sign_of_life(now, from, out);
+        if self.links.observer == Some(from) {
+            self.links.send_heartbeat(now, self.config.period, out);
+        }
+        self.broadcasts.repeat_to(from, out);
+    }
+
     /// The emitter is alive although it was suspected: it gets another timeout, and is told whom to report to.
     pub(super) fn watch_again(&mut self, now: Time, out: &mut Vec<Action>) {
         self.links.trust(now, self.config.timeout);

@@ -19,6 +19,11 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// The newest incarnation; `None` before the first message.
+    pub fn incarnation(&self) -> Option<u32> {
+        self.incarnation
+    }
+
     /// Marks a counter as received; false if it was, or if it is too old to tell.
     pub fn accept(&mut self, incarnation: u32, counter: u64) -> bool {
         let word = counter / 64;

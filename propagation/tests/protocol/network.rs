@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::RangeInclusive;
 
 use propagation::bundle::pack;
-use propagation::wire::{Opener, Sealer};
+use propagation::wire::{Opener, Rejected, Sealer};
 use propagation::{Action, Config, Fact, Member, Message, NodeId, StopReason, Subject, Time};
 
 use crate::{MS, config};
@@ -76,7 +76,7 @@ impl Node {
     fn new(config: Config, dead: &[NodeId], now: Time) -> Node {
         Node {
             sealer: Sealer::new(JOB, KEY, config.me, config.incarnation),
-            opener: Opener::new(JOB, KEY, config.me),
+            opener: Opener::new(JOB, KEY, config.me, config.incarnation),
             member: Member::new(config, dead.iter().copied(), now),
             alive: true,
             facts: vec![],
@@ -259,8 +259,10 @@ impl Network {
             }
             let (mut out, now) = (vec![], self.now + node.ahead);
             for bytes in std::mem::take(&mut node.inbox) {
-                if let Ok((from, message)) = node.opener.open(&bytes) {
-                    node.member.handle(now, from, message, &mut out);
+                match node.opener.open(&bytes) {
+                    Ok((from, message)) => node.member.handle(now, from, message, &mut out),
+                    Err(Rejected::OtherLife(to)) => out.push(Action::Send { to, message: Message::NewLife }),
+                    Err(_) => {}
                 }
             }
             if node.member.next_deadline() <= now {
@@ -313,7 +315,8 @@ impl Network {
     fn send(&mut self, from: NodeId, to: NodeId, message: &Message) {
         assert_ne!(from, to);
         let mut bytes = vec![];
-        self.nodes[from as usize].sealer.seal(to, message, &mut bytes);
+        let Node { sealer, opener, .. } = &mut self.nodes[from as usize];
+        sealer.seal(to, opener.life_of(to), message, &mut bytes);
         let copies = if self.chance(self.duplication) { 2 } else { 1 };
         for _ in 0..copies {
             if self.chance(self.loss) || self.side[from as usize] != self.side[to as usize] {

@@ -1,7 +1,8 @@
 //! Heartbeats, suspicion and closing the gap (T1 to T4 of the paper), mostly without an arbiter.
 
-use propagation::{Action, Config, Fact, Member, Message, NodeReason, Subject, Time};
+use propagation::{Action, Config, Fact, Member, Message, NodeReason, RankReason, Subject, Time};
 
+use crate::network::Network;
 use crate::solo::{Solo, obituary};
 use crate::{MS, config};
 
@@ -229,6 +230,41 @@ fn a_restarted_member_joins_where_its_ring_is_now() {
         out,
         [Action::Send { to: 6, message: heartbeat }, Action::Send { to: 2, message: Message::NewObserver },]
     );
+}
+
+#[test]
+fn who_has_a_new_life_is_sent_at_once_what_it_waits_for() {
+    let new_life = |solo: &mut Solo, from| {
+        solo.skip().hears(from, Message::NewLife);
+        std::mem::take(&mut solo.out)
+    };
+    let mut solo = Solo::new(2, 8, None);
+    assert_eq!(new_life(&mut solo, 3), [Action::Send { to: 3, message: Message::Heartbeat { count: 2 } }]);
+    let reason = RankReason::Reported;
+    solo.call(|member, now, out| member.announce_rank(now, 5, reason, out));
+    let copies = solo.copies();
+    let (target, copy) = copies.iter().find(|(to, _)| *to != 3).unwrap();
+    let repeated = [Action::Send { to: *target, message: Message::Notice(copy.clone().into()) }];
+    assert_eq!(new_life(&mut solo, *target), repeated);
+    solo.hears(*target, Message::Ack { source: 2, incarnation: 0, seq: copy.seq });
+    assert_eq!(new_life(&mut solo, *target), []);
+}
+
+#[test]
+fn the_restarted_are_in_contact_again_within_a_period_whoever_knows_of_whose_new_life() {
+    for seed in 0..50 {
+        let mut network = Network::new(5, Some(0), seed);
+        network.run(100 + seed as u32);
+        for restarted in [2, 1, 1, 2, 2, 1, 2] {
+            let at = network.now;
+            network.restart(restarted);
+            network.run(10);
+            let heard = network.nodes[2].member.last_heartbeat();
+            assert!(heard > Some(at), "seed {seed}: node {restarted} was started at {at:?}, heartbeat {heard:?}");
+        }
+        network.run(1000);
+        network.assert_settled(&[]);
+    }
 }
 
 #[test]

@@ -51,6 +51,13 @@ fn a_suspect_that_answers_is_spared_and_its_observer_told() {
 }
 
 #[test]
+fn a_suspect_that_was_started_again_and_could_not_read_the_question_is_spared() {
+    let mut solo = arbiter();
+    solo.run(5).hears(4, suspect(3)).run(14).skip().hears(3, Message::NewLife);
+    assert_eq!(solo.sent(), [(4, spared(3))]);
+}
+
+#[test]
 fn a_silent_suspect_is_asked_eight_times_and_then_declared() {
     let mut solo = arbiter();
     assert_eq!(solo.run(5).hears(4, suspect(3)).run(14).sent()[1..], vec![(3, Message::Probe); 8]);

@@ -14,8 +14,9 @@ use crate::solo::copy;
 
 const JOB: u64 = 0x0123_4567_89ab_cdef;
 const KEY: [u8; 32] = [7; 32];
-/// The receiver.
+/// The receiver, and which life of it.
 const TO: u32 = 3;
+const LIFE: u32 = 4;
 
 fn mac(signed: &[u8]) -> [u8; 16] {
     let hash = blake3::Hasher::new_keyed(&KEY).update(signed).update(&TO.to_le_bytes()).finalize();
@@ -24,12 +25,12 @@ fn mac(signed: &[u8]) -> [u8; 16] {
 
 fn seal(message: &Message) -> Vec<u8> {
     let mut envelope = vec![];
-    Sealer::new(JOB, KEY, 5, 2).seal(TO, message, &mut envelope);
+    Sealer::new(JOB, KEY, 5, 2).seal(TO, LIFE, message, &mut envelope);
     envelope
 }
 
 fn open(envelope: &[u8]) -> Result<(u32, Message), Rejected> {
-    Opener::new(JOB, KEY, TO).open(envelope)
+    Opener::new(JOB, KEY, TO, LIFE).open(envelope)
 }
 
 /// One that has a bit of everything.
@@ -42,7 +43,7 @@ fn example() -> Message {
 
 /// An authentic envelope with this body.
 fn reseal(body: &[u8]) -> Vec<u8> {
-    let mut envelope = seal(&Message::Probe)[..28].to_vec();
+    let mut envelope = seal(&Message::Probe)[..32].to_vec();
     envelope.extend(body);
     let mac = mac(&envelope);
     envelope.extend(mac);
@@ -62,9 +63,9 @@ fn resealed(offset: usize, value: u8) -> Vec<u8> {
 #[test]
 fn the_layout_is_the_documented_one() {
     let envelope = seal(&Message::Heartbeat { count: 300 });
-    let mut expected = b"RW\x02\x00".to_vec();
+    let mut expected = b"RW\x03\x00".to_vec();
     expected.extend([0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01]);
-    expected.extend([5, 0, 0, 0, 2, 0, 0, 0]);
+    expected.extend([5, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0]);
     expected.extend([0; 8]);
     expected.extend([0, 0xac, 0x02]);
     expected.extend(mac(&expected));
@@ -99,9 +100,10 @@ fn the_bodies_of_all_other_messages_are_the_documented_ones() {
         (Message::AllStopped { ranks: 300 }, &[18, 0xac, 2]),
         (Message::JobSuspended, &[19]),
         (Message::Transport { word: vec![200, 9] }, &[20, 2, 200, 9]),
+        (Message::NewLife, &[22]),
     ] {
         let envelope = seal(&message);
-        assert_eq!(&envelope[28..envelope.len() - 16], body, "{message:?}");
+        assert_eq!(&envelope[32..envelope.len() - 16], body, "{message:?}");
     }
 }
 
@@ -118,7 +120,7 @@ fn the_body_of_a_notice_is_the_documented_one() {
         &[1, 2],
         &[0xe8, 0x07, 1],
     ];
-    assert_eq!(envelope[28..envelope.len() - 16], body.concat());
+    assert_eq!(envelope[32..envelope.len() - 16], body.concat());
 }
 
 #[test]
@@ -126,10 +128,10 @@ fn the_body_of_a_bundle_is_the_documented_one_and_holds_no_other() {
     let ack = Message::Ack { source: 4, incarnation: 1, seq: 77 };
     let packed = pack(vec![(TO, ack), (TO, example()), (TO, Message::Done { source: 4, incarnation: 1, seq: 5 })]);
     let envelope = seal(&packed[0].1);
-    let notice = &seal(&example())[28..];
+    let notice = &seal(&example())[32..];
     let notice = &notice[1..notice.len() - 16];
     let body = [&[21, 3][..], &[1, 4, 1, 77], &[0], notice, &[3, 4, 1, 5]].concat();
-    assert_eq!((packed.len(), &envelope[28..envelope.len() - 16]), (1, &body[..]));
+    assert_eq!((packed.len(), &envelope[32..envelope.len() - 16]), (1, &body[..]));
     assert_eq!(open(&reseal(&body)), Ok((5, packed[0].1.clone())));
     // As deep as a datagram allows.
     for depth in [1, 2, 29_000] {
@@ -146,7 +148,7 @@ fn every_truncation_and_every_flipped_bit_of_an_authentic_body_is_refused_or_ano
     let bundle = pack(vec![(TO, example()), (TO, example())]).remove(0).1;
     for sent in [example(), bundle] {
         let envelope = seal(&sent);
-        let body = &envelope[28..envelope.len() - 16];
+        let body = &envelope[32..envelope.len() - 16];
         for len in 0..body.len() {
             assert_eq!(open(&reseal(&body[..len])), Err(Rejected::Malformed), "{len}");
         }
@@ -165,8 +167,8 @@ fn every_truncation_is_refused() {
     for len in 0..envelope.len() {
         assert!(open(&envelope[..len]).is_err(), "{len}");
     }
-    assert_eq!(open(&envelope[..43]), Err(Rejected::Truncated));
-    assert_eq!(open(&envelope[..44]), Err(Rejected::Forged));
+    assert_eq!(open(&envelope[..47]), Err(Rejected::Truncated));
+    assert_eq!(open(&envelope[..48]), Err(Rejected::Forged));
 }
 
 #[test]
@@ -187,13 +189,13 @@ fn each_refusal_has_its_reason() {
     assert_eq!(open(&resealed(0, b'X')), Err(Rejected::NotOurs));
     assert_eq!(open(&resealed(2, 9)), Err(Rejected::Version(9)));
     assert_eq!(open(&resealed(3, 1)), Err(Rejected::Malformed));
-    assert_eq!(open(&resealed(28, 99)), Err(Rejected::Malformed));
+    assert_eq!(open(&resealed(32, 99)), Err(Rejected::Malformed));
     // A shorter message in the place of the longer one leaves bytes over.
-    assert_eq!(open(&resealed(28, 5)), Err(Rejected::Malformed));
-    assert_eq!(Opener::new(JOB + 1, KEY, TO).open(&envelope), Err(Rejected::Job));
-    assert_eq!(Opener::new(JOB, [8; 32], TO).open(&envelope), Err(Rejected::Forged));
+    assert_eq!(open(&resealed(32, 5)), Err(Rejected::Malformed));
+    assert_eq!(Opener::new(JOB + 1, KEY, TO, LIFE).open(&envelope), Err(Rejected::Job));
+    assert_eq!(Opener::new(JOB, [8; 32], TO, LIFE).open(&envelope), Err(Rejected::Forged));
     // A verdict that one node was sent must not end another.
-    assert_eq!(Opener::new(JOB, KEY, TO + 1).open(&envelope), Err(Rejected::Forged));
+    assert_eq!(Opener::new(JOB, KEY, TO + 1, LIFE).open(&envelope), Err(Rejected::Forged));
 }
 
 #[test]
@@ -202,12 +204,12 @@ fn a_repetition_is_refused_but_overtaking_is_not() {
     let mut envelopes: Vec<_> = (0..1984)
         .map(|count| {
             let mut envelope = vec![];
-            sealer.seal(TO, &Message::Heartbeat { count }, &mut envelope);
+            sealer.seal(TO, LIFE, &Message::Heartbeat { count }, &mut envelope);
             envelope
         })
         .collect();
     envelopes.reverse();
-    let mut opener = Opener::new(JOB, KEY, TO);
+    let mut opener = Opener::new(JOB, KEY, TO, LIFE);
     assert!(envelopes.iter().all(|envelope| opener.open(envelope).is_ok()));
     assert!(envelopes.iter().all(|envelope| opener.open(envelope) == Err(Rejected::Replayed)));
 }
@@ -216,10 +218,10 @@ fn a_repetition_is_refused_but_overtaking_is_not() {
 fn a_new_life_of_a_sender_replaces_the_old_one_and_nobody_else() {
     let sealed = |me, incarnation| {
         let mut envelope = vec![];
-        Sealer::new(JOB, KEY, me, incarnation).seal(TO, &Message::Probe, &mut envelope);
+        Sealer::new(JOB, KEY, me, incarnation).seal(TO, LIFE, &Message::Probe, &mut envelope);
         envelope
     };
-    let mut opener = Opener::new(JOB, KEY, TO);
+    let mut opener = Opener::new(JOB, KEY, TO, LIFE);
     assert!(opener.open(&sealed(5, 1)).is_ok());
     assert!(opener.open(&sealed(6, 0)).is_ok());
     assert!(opener.open(&sealed(5, 2)).is_ok());
@@ -227,11 +229,31 @@ fn a_new_life_of_a_sender_replaces_the_old_one_and_nobody_else() {
 }
 
 #[test]
+fn what_was_meant_for_another_life_of_the_receiver_is_refused_once_and_its_sender_known() {
+    let sealed = |from, life| {
+        let mut envelope = vec![];
+        Sealer::new(JOB, KEY, from, 2).seal(TO, life, &Message::Probe, &mut envelope);
+        envelope
+    };
+    let mut opener = Opener::new(JOB, KEY, TO, LIFE);
+    assert_eq!(opener.life_of(5), 0);
+    for (from, life) in [(5, 0), (6, LIFE - 1), (7, LIFE + 1)] {
+        assert_eq!(opener.open(&sealed(from, life)), Err(Rejected::OtherLife(from)));
+        assert_eq!(opener.open(&sealed(from, life)), Err(Rejected::Replayed));
+        assert_eq!(opener.life_of(from), 2, "it can be answered");
+    }
+    let mut passed_off = sealed(5, LIFE - 1);
+    passed_off[20] += 1;
+    assert_eq!(opener.open(&passed_off), Err(Rejected::Forged));
+    assert!(opener.open(&sealed(8, LIFE)).is_ok());
+}
+
+#[test]
 fn forgeries_do_not_use_up_counters() {
     let envelope = seal(&example());
     let mut forged = envelope.clone();
     *forged.last_mut().unwrap() ^= 1;
-    let mut opener = Opener::new(JOB, KEY, TO);
+    let mut opener = Opener::new(JOB, KEY, TO, LIFE);
     assert_eq!(opener.open(&forged), Err(Rejected::Forged));
     assert!(opener.open(&envelope).is_ok());
 }
@@ -242,7 +264,7 @@ fn sealing_needs_no_memory_when_there_is_room() {
     let before = buffer.as_ptr();
     let mut sealer = Sealer::new(JOB, KEY, 5, 0);
     for _ in 0..3 {
-        sealer.seal(TO, &example(), &mut buffer);
+        sealer.seal(TO, LIFE, &example(), &mut buffer);
     }
     assert_eq!((buffer.as_ptr(), buffer.capacity()), (before, 512));
 }
@@ -326,6 +348,7 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
         any::<(u32, u64)>().prop_map(|(incarnation, count)| Message::RecordsHeard { incarnation, count }),
         any::<u32>().prop_map(|ranks| Message::AllStopped { ranks }),
         Just(Message::JobSuspended),
+        Just(Message::NewLife),
         vec(any::<u8>(), 0..99).prop_map(|word| Message::Transport { word }),
     ]
 }

@@ -132,7 +132,7 @@ mod tests {
 
     fn sealed(message: &Message) -> Vec<u8> {
         let mut bytes = Vec::new();
-        Sealer::new(1, [2; 32], 3, 0).seal(4, message, &mut bytes);
+        Sealer::new(1, [2; 32], 3, 0).seal(4, 0, message, &mut bytes);
         bytes
     }
 
