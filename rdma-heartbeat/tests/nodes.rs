@@ -5,7 +5,7 @@ mod cluster;
 use std::time::Instant;
 
 use cluster::relay::Relay;
-use cluster::{Cluster, TIMEOUT, eventually, launch, send_signal, sockets, was_killed};
+use cluster::{Cluster, Node, TIMEOUT, eventually, launch, send_signal, sockets, was_killed};
 use nix::sys::signal::Signal;
 use propagation::{NodeReason, RankReason};
 use rdma_heartbeat::launch::{End, ToDaemon};
@@ -61,6 +61,21 @@ fn restarted_daemons_that_do_not_know_of_each_others_new_lives_miss_nothing() {
     assert!(cluster.nodes.iter().all(|node| node.deaths() == [Entry::Rank(2)]));
     cluster.nodes[1].kill_daemon();
     assert_eq!(cluster.expect_node_dead(&[0, 2, 3], 1), (NodeReason::Silent, Some(2)));
+}
+
+#[test]
+fn nodes_meet_although_the_first_daemon_of_node_0_has_died() {
+    let mut launch = launch(&[1, 1, 1]);
+    let mut sockets = sockets(&launch).into_iter();
+    let first = sockets.next().unwrap();
+    launch.rendezvous = vec![first.local_addr().unwrap()];
+    let mut first = Node::start(&launch, 0, first, None, Phase::Running);
+    first.kill_daemon();
+    first.restart_daemon();
+    let others = (1..).zip(sockets).map(|(me, socket)| Node::start(&launch, me, socket, None, Phase::Running));
+    let mut cluster = Cluster { nodes: std::iter::once(first).chain(others).collect(), launch };
+    cluster.wait_until_ready();
+    cluster.assert_nobody_declared();
 }
 
 #[test]
