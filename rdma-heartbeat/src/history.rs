@@ -133,6 +133,11 @@ pub enum Event {
         /// For how long, in microseconds.
         us: u64,
     },
+    /// Records of this node came too fast to be sent to node 0, which has not had them.
+    Omitted {
+        /// How many.
+        records: u64,
+    },
     /// At the end, how often which time was measured on this node: a part of the distribution.
     Measured {
         /// Which time.

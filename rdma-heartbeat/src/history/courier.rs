@@ -2,9 +2,10 @@
 //!
 //! A node sends what it has recorded at once, and again until node 0 has said how far it got. Node 0 takes records in
 //! order only, so that each arrives once; whoever was started again begins anew, and whoever finds that node 0 was,
-//! sends everything again.
+//! sends everything again that it still has: of the oldest records only their number is kept when there are too many,
+//! and where node 0 has not had them, its history says how many they were.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use propagation::{Message, NodeId, Time};
@@ -14,8 +15,8 @@ use super::{Event, micros};
 
 /// Most bytes of records in one message: fits into a frame.
 const MOST_BYTES: usize = 1200;
-/// Most records that wait for node 0; what comes when it is full is not sent.
-const MOST_WAITING: usize = 8192;
+/// Most bytes of records that are kept for node 0: some 20,000 records.
+const MOST_KEPT: usize = 2 << 20;
 /// Most messages sent at once.
 const BURST: usize = 8;
 
@@ -36,11 +37,17 @@ pub struct Told {
 pub struct Reporter {
     incarnation: u32,
     resend: Duration,
-    lines: Vec<Vec<u8>>,
+    lines: VecDeque<Vec<u8>>,
+    /// Bytes of the lines.
+    kept: usize,
+    /// How many came before the lines, and are kept no more.
+    omitted: u64,
+    /// The last of them.
+    last_omitted: Option<Told>,
     /// How many node 0 has.
-    heard: usize,
+    heard: u64,
     /// How many have been sent since the last time to start anew.
-    sent: usize,
+    sent: u64,
     again_at: Time,
 }
 
@@ -48,7 +55,17 @@ impl Reporter {
     /// For the `incarnation`-th life of this node's daemon.
     #[must_use]
     pub fn new(incarnation: u32, resend: Duration) -> Self {
-        Self { incarnation, resend, lines: Vec::new(), heard: 0, sent: 0, again_at: Time::MAX }
+        Self {
+            incarnation,
+            resend,
+            lines: VecDeque::new(),
+            kept: 0,
+            omitted: 0,
+            last_omitted: None,
+            heard: 0,
+            sent: 0,
+            again_at: Time::MAX,
+        }
     }
 
     /// Whether this is the reporter of that life.
@@ -57,10 +74,16 @@ impl Reporter {
         self.incarnation == incarnation
     }
 
-    /// Something to be told.
+    /// Something to be told. The oldest makes room for it where there is none.
     pub fn add(&mut self, told: &Told) {
-        if self.lines.len() < MOST_WAITING {
-            self.lines.extend(serde_json::to_vec(told));
+        let Ok(line) = serde_json::to_vec(told) else { return };
+        self.kept += line.len();
+        self.lines.push_back(line);
+        while self.kept > MOST_KEPT {
+            let Some(oldest) = self.lines.pop_front() else { break };
+            self.kept -= oldest.len();
+            self.omitted += 1;
+            self.last_omitted = serde_json::from_slice(&oldest).ok();
         }
     }
 
@@ -70,30 +93,49 @@ impl Reporter {
             self.sent = self.heard;
         }
         for _ in 0..BURST {
-            if self.sent >= self.lines.len() {
+            if self.sent >= self.count() {
                 break;
             }
-            let (first, mut lines) = (self.sent, Vec::new());
-            while let Some(line) = self.lines.get(self.sent) {
-                if !lines.is_empty() && lines.len() + line.len() >= MOST_BYTES {
-                    break;
-                }
-                lines.extend_from_slice(line);
-                lines.push(b'\n');
-                self.sent += 1;
-            }
-            let (incarnation, first, sent_us) = (self.incarnation, first as u64, micros(now));
+            let (incarnation, first, sent_us) = (self.incarnation, self.sent, micros(now));
+            let lines = self.next_lines();
             send(Message::Records { incarnation, first, sent_us, lines });
             self.again_at = now + self.resend;
         }
-        if self.heard >= self.lines.len() {
+        if self.has_arrived() {
             self.again_at = Time::MAX;
         }
     }
 
+    /// The lines from the first on that has not been sent, as many as one message has room for.
+    fn next_lines(&mut self) -> Vec<u8> {
+        if self.sent < self.omitted {
+            let line = self.omission();
+            self.sent = self.omitted;
+            return line;
+        }
+        let mut lines = Vec::new();
+        let unsent = usize::try_from(self.sent - self.omitted).unwrap_or(usize::MAX);
+        for line in self.lines.iter().skip(unsent) {
+            if !lines.is_empty() && lines.len() + line.len() >= MOST_BYTES {
+                break;
+            }
+            lines.extend_from_slice(line);
+            lines.push(b'\n');
+            self.sent += 1;
+        }
+        lines
+    }
+
+    /// A line in place of those that are not kept and have not been sent.
+    fn omission(&self) -> Vec<u8> {
+        let event = Event::Omitted { records: self.omitted - self.sent };
+        let told = self.last_omitted.as_ref().map(|last| Told { event, ..last.clone() });
+        told.and_then(|told| serde_json::to_vec(&told).ok()).unwrap_or_default()
+    }
+
     /// Node 0 has so many of this life's records. Fewer than before: it was started again.
     pub fn heard(&mut self, count: u64) {
-        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.lines.len());
+        let count = count.min(self.count());
         if count < self.heard {
             self.sent = count;
         }
@@ -101,16 +143,21 @@ impl Reporter {
         self.sent = self.sent.max(count);
     }
 
+    /// How many there have been.
+    fn count(&self) -> u64 {
+        self.omitted + self.lines.len() as u64
+    }
+
     /// Whether node 0 has all.
     #[must_use]
     pub fn has_arrived(&self) -> bool {
-        self.heard >= self.lines.len()
+        self.heard >= self.count()
     }
 
     /// When [`Reporter::tick`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Time {
-        if self.sent < self.lines.len() { Time::ZERO } else { self.again_at }
+        if self.sent < self.count() { Time::ZERO } else { self.again_at }
     }
 }
 
@@ -147,12 +194,17 @@ impl Collector {
             (source.incarnation, source.count) = (incarnation, 0);
         }
         if incarnation == source.incarnation {
-            for (index, line) in (first..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
+            for (index, line) in (first..=u64::MAX).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
                 if index != source.count {
                     continue;
                 }
-                source.count += 1;
-                if let Ok(told) = serde_json::from_slice::<Told>(line) {
+                let told = serde_json::from_slice::<Told>(line).ok();
+                let stands_for = match told.as_ref().map(|told| &told.event) {
+                    Some(Event::Omitted { records }) => (*records).max(1),
+                    _ => 1,
+                };
+                source.count = source.count.saturating_add(stands_for);
+                if let Some(told) = told {
                     let at_us = i128::from(told.at_us) + source.ahead_us;
                     tell(Time::from_micros(u64::try_from(at_us).unwrap_or(0)), told);
                 }
@@ -218,6 +270,48 @@ mod tests {
             arrived.iter().map(|(_, told)| told.clone()).collect::<Vec<_>>(),
             (0..300).map(told).collect::<Vec<_>>()
         );
+    }
+
+    /// All that arrives until nothing is on its way any more.
+    fn everything(reporter: &mut Reporter, collector: &mut Collector) -> Vec<Told> {
+        let (mut arrived, mut now) = (Vec::new(), Time::ZERO);
+        while reporter.deadline() != Time::MAX {
+            now = now.max(reporter.deadline());
+            arrived.extend(exchange(reporter, collector, now, || false).into_iter().map(|(_, told)| told));
+            reporter.tick(now, |_| {});
+        }
+        arrived
+    }
+
+    #[test]
+    fn a_long_life_is_told_to_its_end() {
+        let (mut reporter, mut collector) = (Reporter::new(0, 10 * MS), Collector::default());
+        for n in 0..60_000 {
+            reporter.add(&told(n));
+            if n % 100 == 99 {
+                assert_eq!(everything(&mut reporter, &mut collector), (n - 99..=n).map(told).collect::<Vec<_>>());
+            }
+        }
+        assert!(reporter.kept <= MOST_KEPT && reporter.kept == reporter.lines.iter().map(Vec::len).sum::<usize>());
+    }
+
+    #[test]
+    fn of_records_that_did_not_get_through_in_time_the_history_has_the_number() {
+        let (mut reporter, mut collector) = (Reporter::new(0, 10 * MS), Collector::default());
+        (0..60_000).for_each(|n| reporter.add(&told(n)));
+        let arrived = everything(&mut reporter, &mut collector);
+        let Event::Omitted { records } = arrived[0].event else { panic!("{:?}", arrived[0]) };
+        assert_eq!((arrived[0].at_us, &*arrived[0].host), (1000 * (records - 1), "h2"));
+        let first = u32::try_from(records).unwrap();
+        assert_eq!(arrived[1..], (first..60_000).map(told).collect::<Vec<_>>());
+        // The same for a node 0 that was started again.
+        reporter.add(&told(60_000));
+        let mut collector = Collector::default();
+        assert_eq!(exchange(&mut reporter, &mut collector, MS, || false), []);
+        let again = everything(&mut reporter, &mut collector);
+        let omitted = u64::from(60_001 - u32::try_from(again.len() - 1).unwrap());
+        assert_eq!(again[0].event, Event::Omitted { records: omitted });
+        assert_eq!(again.last(), Some(&told(60_000)));
     }
 
     #[test]

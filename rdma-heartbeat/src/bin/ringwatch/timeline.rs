@@ -81,6 +81,7 @@ fn describe(event: &Event) -> String {
         Event::Released => "has contact again: its ranks go on".into(),
         Event::Raised { rank, dead } => format!("MPI raises the death of {} in rank {rank}", ranks_text(dead)),
         Event::Late { us } => format!("ringwatchd did not run for {}, and distrusts its timers", span(*us)),
+        Event::Omitted { records } => format!("{records} records before this moment did not reach node 0 in time"),
         Event::Measured { what, counts } => {
             let (times, longest) =
                 (counts.iter().map(|(_, count)| count).sum::<u64>(), counts.last().map_or(0, |c| c.0));
