@@ -36,6 +36,7 @@ use crate::regularity::Regularity;
 use crate::rendezvous::{self, Rendezvous, Step};
 use crate::runtime::Runtime;
 use crate::segment::{FLAG_ALL_READY, Segment, SegmentError};
+use crate::setup::Right;
 use crate::status::Server;
 use crate::suspension::Suspension;
 use crate::transport::{Flags, Udp};
@@ -142,6 +143,8 @@ pub struct Daemon {
     sightings: Vec<Sighting>,
     steps: Vec<Step>,
     news: Vec<News>,
+    /// For the status report.
+    refused: Vec<Right>,
 }
 
 /// Waits for the first packet and serves until the job ends on this node.
@@ -159,12 +162,25 @@ pub fn run(mut control: Control, socket: Option<OwnedFd>, segment: &OwnedFd) -> 
         return Err(Failure::Version);
     }
     logging::start(&startup.launch, startup.me);
-    setup::prepare();
-    Daemon::new(startup, control, socket, segment)?.serve()
+    let refused = setup::prepare();
+    // Of the others' standard error nobody knows where it goes, and one line for each job is enough.
+    setup::complain(&refused, startup.me == 0 || logging::has_file());
+    let (runtime, served) =
+        (startup.runtime_pid, offload::server_of(&startup.launch.parameters, &logging::host()).is_some());
+    let daemon = Daemon::new(startup, control, socket, segment, refused)?;
+    // What serves this host is started by a remote shell, which the site may have made to need what root has.
+    setup::give_up_capabilities(Some(runtime), served);
+    daemon.serve()
 }
 
 impl Daemon {
-    fn new(startup: Startup, control: Control, socket: Option<OwnedFd>, segment: &OwnedFd) -> Result<Self, Failure> {
+    fn new(
+        startup: Startup,
+        control: Control,
+        socket: Option<OwnedFd>,
+        segment: &OwnedFd,
+        refused: Vec<Right>,
+    ) -> Result<Self, Failure> {
         let (launch, me, now) = (&startup.launch, startup.me, clock::now());
         let parameters = &launch.parameters;
         config(&startup).validate()?;
@@ -231,6 +247,7 @@ impl Daemon {
             sightings: Vec::new(),
             steps: Vec::new(),
             news: Vec::new(),
+            refused,
             startup,
         })
     }

@@ -25,7 +25,7 @@
 //! | [`distribution`] | how often which time was measured: no I/O |
 //! | [`interfaces`] | names, addresses and subnets of interfaces: no I/O |
 //! | [`sink`] | files that are written without waiting |
-//! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`] | the operating system |
+//! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`], [`privileges`] | the operating system |
 
 pub mod allocations;
 pub mod clock;
@@ -46,6 +46,7 @@ pub mod parameters;
 pub mod pin;
 pub mod poller;
 pub mod ports;
+pub mod privileges;
 pub mod regularity;
 pub mod rendezvous;
 pub mod runtime;

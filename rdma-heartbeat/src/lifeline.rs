@@ -19,7 +19,7 @@ use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::segment::Segment;
-use crate::setup;
+use crate::{privileges, setup};
 
 /// Set by the kernel in the lock of a dead thread.
 const OWNER_DIED: u32 = 0x4000_0000;
@@ -80,7 +80,9 @@ impl Lifelines {
         let call = Arc::new(AtomicU32::new(0));
         let (told, called) = (Arc::clone(&event), Arc::clone(&call));
         std::thread::Builder::new().name("lifelines".into()).stack_size(STACK).spawn(move || {
-            setup::raise_priority();
+            // Refused to this thread as it was to the first one, which says so.
+            let _ = setup::raise_priority();
+            privileges::keep(0);
             wait_for_all(&segment, &called, &told);
         })?;
         Ok(Self { event, call })

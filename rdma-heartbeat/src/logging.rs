@@ -60,6 +60,12 @@ pub fn start(launch: &LaunchData, me: NodeId) {
     }
 }
 
+/// Whether the log is a file of its own.
+#[must_use]
+pub fn has_file() -> bool {
+    SINK.get().is_some()
+}
+
 /// Waits for the last lines of the log to be written.
 pub fn finish() {
     if let Some(sink) = SINK.get() {

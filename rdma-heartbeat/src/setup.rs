@@ -7,7 +7,9 @@ use nix::sys::prctl::{set_dumpable, set_no_new_privs, set_timerslack};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::unistd::{Pid, getgid, getuid, setpgid, setresgid, setresuid};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
+
+use crate::privileges;
 
 /// Memory that the daemon may come to lock; it needs far less.
 const LOCKED_LIMIT: u64 = 64 << 20;
@@ -39,10 +41,53 @@ pub fn give_up_privileges() {
     let _ = set_dumpable(false);
 }
 
-/// Asks for priority, for locked memory and for exact timers; what is refused is logged and done without.
-pub fn prepare() {
-    raise_priority();
-    lock_memory();
+/// Gives up the capabilities that only the start has needed, once everything is open that this process opens.
+/// `runtime` is the process whose children are watched. `hands_on` leaves them to the programs that this process starts.
+pub fn give_up_capabilities(runtime: Option<i32>, hands_on: bool) {
+    let status = runtime.and_then(|pid| std::fs::read(format!("/proc/{pid}/status")).ok()).unwrap_or_default();
+    let watched = privileges::permitted_in(&String::from_utf8_lossy(&status));
+    let kept = privileges::needed(privileges::permitted(), watched);
+    if hands_on { privileges::rest(kept) } else { privileges::keep(kept) }
+}
+
+/// A right that this process would need to keep its deadlines on a node that is short of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// To run before other processes.
+    Priority,
+    /// To keep its memory.
+    Memory,
+}
+
+impl Right {
+    /// What it is, what may happen without it, and how to give it.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Priority => {
+                "to run before other processes, without which a node under heavy load may look dead \
+                 (give it with scripts/install --priority, or 'rtprio 1' in /etc/security/limits.conf)"
+            }
+            Self::Memory => {
+                "to lock its memory, without which a node that is short of memory may look dead \
+                 (give it with 'memlock unlimited' in /etc/security/limits.conf)"
+            }
+        }
+    }
+}
+
+/// Asks for priority, for locked memory and for exact timers; returns what was refused, and is done without.
+pub fn prepare() -> Vec<Right> {
+    let mut refused = Vec::new();
+    if let Err(error) = raise_priority() {
+        let short_slice = shorten_slice();
+        debug!(%error, short_slice, "the priority stays as it is");
+        refused.push(Right::Priority);
+    }
+    if let Err(error) = lock_memory() {
+        debug!(%error, "memory is not locked");
+        refused.push(Right::Memory);
+    }
     if let Err(error) = set_timerslack(1000) {
         debug!(%error, "timers stay inexact");
     }
@@ -50,24 +95,34 @@ pub fn prepare() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
+    refused
+}
+
+/// Says what was refused, in one line. `loud`: also where nobody has asked for details.
+pub fn complain(refused: &[Right], loud: bool) {
+    let texts: Vec<_> = refused.iter().map(|right| right.text()).collect();
+    match (texts.is_empty(), loud) {
+        (true, _) => {}
+        (false, true) => warn!("ringwatchd has no right {}", texts.join(", and none ")),
+        (false, false) => info!("ringwatchd has no right {}", texts.join(", and none ")),
+    }
 }
 
 /// Has the calling thread run at once when it is woken, if that is allowed.
-pub fn raise_priority() {
+///
+/// # Errors
+/// If it is not.
+pub fn raise_priority() -> Result<(), Errno> {
     let parameter = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameter is valid for the call, which affects the calling thread only.
     let result =
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameter) };
     if result == 0 {
-        return;
+        return Ok(());
     }
     // SAFETY: takes three integers.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
-    if result != 0 {
-        let error = Errno::last();
-        let helped = shorten_slice();
-        info!(%error, short_slice = helped, "no right to raise the priority; under heavy load the living may look dead");
-    }
+    Errno::result(result).map(drop)
 }
 
 /// Needs no right. Returns whether the kernel took it.
@@ -89,12 +144,9 @@ fn shorten_slice() -> bool {
 
 /// Locks what is mapped now, and what comes later only if the limit cannot make that fail: a failed allocation would
 /// end the process.
-fn lock_memory() {
+fn lock_memory() -> Result<(), Errno> {
     let limit = Resource::RLIMIT_MEMLOCK;
     let _ = setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY);
     let wide = getrlimit(limit).is_ok_and(|(soft, _)| soft >= LOCKED_LIMIT);
-    let flags = if wide { MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE } else { MlockAllFlags::MCL_CURRENT };
-    if let Err(error) = mlockall(flags) {
-        info!(%error, "no right to lock memory; when the node is short of it failures may be seen later");
-    }
+    mlockall(if wide { MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE } else { MlockAllFlags::MCL_CURRENT })
 }

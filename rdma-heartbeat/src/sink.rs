@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use propagation::NodeId;
 
+use crate::privileges;
+
 /// Most pieces that wait to be written; what comes when it is full is lost.
 const WAITING: usize = 1024;
 /// How long the end of the process waits for what is not written yet.
@@ -37,6 +39,7 @@ impl Sink {
         let mut file = File::options().append(true).create(true).open(path)?;
         let (pieces, waiting) = sync_channel(WAITING);
         std::thread::Builder::new().name("sink".into()).stack_size(STACK).spawn(move || {
+            privileges::keep(0);
             for piece in waiting {
                 let _ = match piece {
                     Piece::Bytes(bytes) => file.write_all(&bytes),

@@ -81,6 +81,8 @@ pub struct Report {
     pub counters: BTreeMap<String, u64>,
     /// Refused datagrams, by kind.
     pub rejected: BTreeMap<String, u64>,
+    /// What `ringwatchd` has no right to, and would keep its deadlines better with.
+    pub lacks: Vec<String>,
     /// The ranks of this node.
     pub ranks: Vec<LocalRank>,
 }

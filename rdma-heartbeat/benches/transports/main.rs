@@ -76,7 +76,7 @@ const LADDER: [u64; 7] = [1, 2, 5, 10, 20, 50, 100];
 const DEFAULT_PERIODS: u32 = 10;
 
 fn main() -> Result<(), String> {
-    rdma_heartbeat::setup::prepare();
+    let _ = rdma_heartbeat::setup::prepare();
     match Arguments::parse().side {
         Side::Serve { own } => line::serve(own),
         Side::Measure { own, peer, carrier, scale, seconds, survive, silences } => {

@@ -87,6 +87,7 @@ impl Daemon {
             ]
             .into(),
             rejected: REJECTED_KINDS.iter().zip(counters.rejected).map(|(kind, count)| named(kind, count)).collect(),
+            lacks: self.refused.iter().map(|right| right.text().into()).collect(),
             ranks: (0..self.segment.slots()).map(|slot| self.describe_rank(slot)).collect(),
         }
     }

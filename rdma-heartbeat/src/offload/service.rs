@@ -81,8 +81,11 @@ pub fn run(host: &str, input: OwnedFd, output: OwnedFd) -> Result<(), Failure> {
         return Err(Failure::Caller { expected: host.to_owned(), caller: assignment.host });
     }
     logging::start(&assignment.startup.launch, assignment.startup.me);
-    setup::prepare();
-    Service::new(assignment, pipe)?.serve()
+    let refused = setup::prepare();
+    setup::complain(&refused, logging::has_file());
+    let service = Service::new(assignment, pipe)?;
+    setup::give_up_capabilities(None, false);
+    service.serve()
 }
 
 enum Link {

@@ -65,6 +65,9 @@ fn write_report(text: &mut String, report: &Report) -> fmt::Result {
     writeln!(text, "  ringwatchd {version} pid {pid}{restarts}, runtime daemon pid {runtime_pid}")?;
     let (period, timeout) = (span(report.period_us), span(report.timeout_us));
     writeln!(text, "  transport {transport}, period {period}, timeout {timeout}")?;
+    for right in &report.lacks {
+        writeln!(text, "  has no right {right}")?;
+    }
     if let Some(machine) = &report.offload {
         let means = report.offload_means.as_deref().unwrap_or("packets");
         writeln!(text, "  is served by {machine}, where it raises its flag by {means}")?;

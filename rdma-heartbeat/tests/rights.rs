@@ -1,0 +1,106 @@
+//! What `ringwatchd` is allowed to do, and what it says when that is little.
+
+mod cluster;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+
+use cluster::{Cluster, Node, eventually, launch};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
+use rdma_heartbeat::privileges;
+
+/// The second test changes limits, which are those of the whole program.
+static LIMITS: Mutex<()> = Mutex::new(());
+
+/// The value of a line of a thread's `status`.
+fn line_of(status: &str, name: &str) -> String {
+    let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+    value.unwrap_or_else(|| panic!("{name} in {status}")).to_owned()
+}
+
+/// The name and the `status` of each thread of a node's daemon.
+fn threads(node: &Node) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", node.daemon.id())).unwrap();
+    let texts = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok());
+    texts.map(|text| (line_of(&text, "Name"), text)).collect()
+}
+
+/// A folder of this test alone.
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("ringwatch-{name}-{}", std::process::id()));
+    fs::create_dir(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn a_daemon_that_serves_has_given_up_every_capability_that_it_does_not_need() {
+    let _limits = LIMITS.lock();
+    let folder = folder("rights");
+    let mut launch = launch(&[1, 2]);
+    launch.parameters.log = folder.join("%n.log").display().to_string();
+    launch.parameters.events = folder.join("events").display().to_string();
+    let mut cluster = Cluster::running(launch);
+    let own = privileges::permitted();
+    // What may be needed, and nothing that the start has needed.
+    let needed = privileges::needed(own, own);
+    for node in &cluster.nodes {
+        for name in ["ringwatchd", "sink", "lifelines"] {
+            let expected = format!("{:016x}", if name == "ringwatchd" { needed } else { 0 });
+            let none = format!("{:016x}", 0);
+            let status = eventually(name, || {
+                let thread = threads(node).into_iter().find(|(thread, _)| thread == name);
+                thread.map(|(_, status)| status).filter(|status| line_of(status, "CapPrm") == expected)
+            });
+            for (set, expected) in [("CapEff", &expected), ("CapInh", &none), ("CapAmb", &none)] {
+                assert_eq!(line_of(&status, set), *expected, "{set} of the thread {name}");
+            }
+            assert_eq!(line_of(&status, "NoNewPrivs"), "1");
+        }
+        let known = threads(node).iter().all(|(name, _)| ["ringwatchd", "sink", "lifelines"].contains(&name.as_str()));
+        assert!(known, "this test looks at every thread: {:?}", threads(node));
+    }
+    // It still sees what became of its ranks, and kills.
+    cluster.signal_rank(1, Signal::SIGSEGV);
+    assert!(cluster.expect_ranks_dead(&[0, 1], &[1]).contains("signal 11"));
+    cluster.nodes[1].kill_daemon();
+    cluster.nodes[1].restart_daemon();
+    cluster.signal_rank(2, Signal::SIGKILL);
+    cluster.expect_ranks_dead(&[0, 1], &[2]);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn who_has_no_right_to_priority_and_memory_is_told_so_once_and_how_to_get_it() {
+    let _limits = LIMITS.lock();
+    // Of this thread, and of the daemons that it starts: as an ordinary user's.
+    std::thread::spawn(|| {
+        privileges::keep(0);
+        for (limit, value) in
+            [(Resource::RLIMIT_MEMLOCK, 64 << 10), (Resource::RLIMIT_RTPRIO, 0), (Resource::RLIMIT_NICE, 0)]
+        {
+            setrlimit(limit, value, value).unwrap();
+        }
+        let mut launch = launch(&[1, 1]);
+        launch.parameters.log_level = "warn".into();
+        let cluster = Cluster::running(launch);
+        let told = cluster.nodes[0].stderr();
+        let lines: Vec<_> = told.lines().filter(|line| line.contains("has no right")).collect();
+        assert_eq!(lines.len(), 1, "{told}");
+        for part in [" WARN ", "scripts/install --priority", "rtprio 1", "memlock unlimited"] {
+            assert!(lines[0].contains(part), "{part} in {told}");
+        }
+        assert_eq!(cluster.nodes[1].stderr(), "", "one line for each job, where the user sees it");
+        for node in &cluster.nodes {
+            assert_eq!(node.report().lacks.len(), 2);
+        }
+        let mut status = Command::new(env!("CARGO_BIN_EXE_ringwatch"));
+        let output = status.args(["status", "--job", &cluster.launch.nspace]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.lines().filter(|line| line.contains("has no right to")).count(), 4, "{text}");
+    })
+    .join()
+    .unwrap();
+}
