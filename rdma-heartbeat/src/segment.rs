@@ -35,6 +35,7 @@ use std::time::Duration;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::stat::Mode;
 
 /// Environment variable in which ranks find the path of their node's segment.
 pub const SEGMENT_VARIABLE: &str = "RINGWATCH_SEGMENT";
@@ -151,6 +152,7 @@ impl Segment {
     pub fn create(ranks: &[u32], capacity: u32) -> Result<(Self, OwnedFd), SegmentError> {
         let places = u32::try_from(ranks.len()).map_err(|_| SegmentError::Foreign)?.saturating_add(SPARE_SLOTS);
         let file = memfd_create(c"ringwatch", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        nix::sys::stat::fchmod(&file, Mode::S_IRUSR | Mode::S_IWUSR)?;
         let bytes = size_of_segment(places, capacity);
         nix::unistd::ftruncate(&file, i64::try_from(bytes).map_err(|_| SegmentError::Foreign)?)?;
         fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL))?;

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Opens a file to append to, and makes its folder.
+    /// Opens a file to append to, and makes its folder. A new file is for its user only.
     ///
     /// # Errors
     /// If the system refuses.
@@ -36,7 +37,7 @@ impl Sink {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;
         }
-        let mut file = File::options().append(true).create(true).open(path)?;
+        let mut file = File::options().append(true).create(true).mode(0o600).open(path)?;
         let (pieces, waiting) = sync_channel(WAITING);
         std::thread::Builder::new().name("sink".into()).stack_size(STACK).spawn(move || {
             privileges::keep(0);

@@ -251,6 +251,7 @@ pub fn ask(name: &str) -> io::Result<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::as_stranger;
 
     #[test]
     fn a_report_larger_than_the_socket_arrives_whole() {
@@ -276,6 +277,21 @@ mod tests {
         }
         assert_eq!(reader.join().unwrap(), report);
         assert!(!server.is_busy());
+    }
+
+    #[test]
+    fn a_stranger_is_neither_answered_nor_asked() {
+        let job = format!("stranger-test-{}", std::process::id());
+        let mut server = Server::new(&job, 3).unwrap();
+        let name = socket_name(nix::unistd::getuid().as_raw(), &job, 3);
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let Some(mut caller) = as_stranger(|| UnixStream::connect_addr(&address).unwrap()) else { return };
+        server.accept(crate::clock::now(), || unreachable!("nobody makes a report for a stranger"));
+        let mut answer = Vec::new();
+        assert_eq!((caller.read_to_end(&mut answer).unwrap(), server.is_busy()), (0, false));
+        drop(server);
+        let _listener = as_stranger(|| UnixListener::bind_addr(&address).unwrap());
+        assert!(ask(&name).unwrap_err().to_string().contains("another user"));
     }
 
     #[test]

@@ -1,17 +1,22 @@
-//! What `ringwatchd` is allowed to do, and what it says when that is little.
+//! What `ringwatchd` is allowed to do, what it says when that is little, and what other users are allowed to do with it.
 
 mod cluster;
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use cluster::{Cluster, Node, eventually, launch};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
+use rdma_heartbeat::launch::SEGMENT_FD;
 use rdma_heartbeat::privileges;
 
+/// A user of every system, who is not the job's.
+const NOBODY: u32 = 65534;
 /// The second test changes limits, which are those of the whole program.
 static LIMITS: Mutex<()> = Mutex::new(());
 
@@ -103,4 +108,35 @@ fn who_has_no_right_to_priority_and_memory_is_told_so_once_and_how_to_get_it() {
     })
     .join()
     .unwrap();
+}
+
+#[test]
+fn what_a_daemon_keeps_and_writes_is_its_users_alone() {
+    let _limits = LIMITS.lock();
+    let folder = folder("modes");
+    let mut launch = launch(&[1, 1]);
+    launch.parameters.log = folder.join("%n.log").display().to_string();
+    launch.parameters.events = folder.join("events").display().to_string();
+    let cluster = Cluster::running(launch);
+    for name in ["0.log", "1.log", "events"] {
+        let mode = fs::metadata(folder.join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let segment = format!("/proc/{}/fd/{SEGMENT_FD}", cluster.nodes[1].daemon.id());
+    let head = |user: Option<u32>| {
+        let mut command = Command::new("head");
+        user.map(|user| command.uid(user));
+        command.args(["-c", "1", &segment]).stderr(Stdio::null()).output()
+    };
+    if nix::unistd::getuid().is_root() {
+        assert_eq!(fs::metadata(&segment).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(head(None).unwrap().stdout.len(), 1);
+        match head(Some(NOBODY)) {
+            Ok(output) => assert!(!output.status.success() && output.stdout.is_empty()),
+            Err(error) => eprintln!("skipped: there is no other user here ({error})"),
+        }
+    } else {
+        assert!(!head(None).unwrap().status.success(), "not even its own user's other processes");
+    }
+    fs::remove_dir_all(&folder).unwrap();
 }

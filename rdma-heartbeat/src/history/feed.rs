@@ -124,6 +124,23 @@ pub fn call(name: &str, follow: bool) -> io::Result<UnixStream> {
 mod tests {
     use super::*;
     use crate::clock;
+    use crate::testing::as_stranger;
+
+    #[test]
+    fn a_stranger_is_neither_answered_nor_asked() {
+        let job = format!("feed-stranger-{}", std::process::id());
+        let (mut feed, poller) = (Feed::new(&job, 3).unwrap(), Poller::new().unwrap());
+        let name = name_of(PREFIX, nix::unistd::getuid().as_raw(), &job, 3);
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let Some(mut caller) = as_stranger(|| UnixStream::connect_addr(&address).unwrap()) else { return };
+        feed.accept(clock::now(), &poller, b"a line\n");
+        caller.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answer = Vec::new();
+        assert_eq!((caller.read_to_end(&mut answer).unwrap(), feed.connections.len()), (0, 0));
+        drop(feed);
+        let _listener = as_stranger(|| UnixListener::bind_addr(&address).unwrap());
+        assert!(call(&name, true).unwrap_err().to_string().contains("another user"));
+    }
 
     #[test]
     fn a_caller_gets_what_there_is_and_a_follower_what_comes() {

@@ -206,6 +206,7 @@ fn take_memory(caller: &OwnedFd, first_packet: u32) -> io::Result<Memory> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::as_stranger;
 
     const PEER: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
 
@@ -254,17 +255,40 @@ mod tests {
     }
 
     #[test]
+    fn memory_of_another_user_is_not_taken_although_it_knows_the_number() {
+        let mut inlet = SharedMemory.open(PEER.into(), 5).unwrap();
+        let offer = inlet.offer();
+        let call = || {
+            let file = memfd_create(c"theirs", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).unwrap();
+            ftruncate(&file, BYTES.get() as i64).unwrap();
+            fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();
+            hand_over(&offer, &file)
+        };
+        let Some(_connection) = as_stranger(call) else { return };
+        assert!(inlet.connect(&[]).is_err());
+        let mut outlet = SharedMemory.attach(PEER.into(), &inlet.offer(), 5).unwrap();
+        inlet.connect(&[]).unwrap();
+        assert_eq!((outlet.store(4), inlet.load()), (Ok(true), 4));
+    }
+
+    /// Calls at an inlet with the right number and this memory.
+    fn hand_over(offer: &[u8], file: &OwnedFd) -> OwnedFd {
+        let connection = local_socket().unwrap();
+        connect(connection.as_raw_fd(), &UnixAddr::new_abstract(offer).unwrap()).unwrap();
+        let (number, rights) = (5_u32.to_le_bytes(), [file.as_raw_fd()]);
+        let rights = [ControlMessage::ScmRights(&rights)];
+        sendmsg::<()>(connection.as_raw_fd(), &[IoSlice::new(&number)], &rights, MsgFlags::empty(), None).unwrap();
+        connection
+    }
+
+    #[test]
     fn memory_that_could_shrink_is_not_taken() {
         for (seals, bytes) in [(SealFlag::empty(), 4096), (SealFlag::F_SEAL_SHRINK, 8)] {
             let mut inlet = SharedMemory.open(PEER.into(), 5).unwrap();
             let file = memfd_create(c"small", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).unwrap();
             ftruncate(&file, bytes).unwrap();
             fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).unwrap();
-            let connection = local_socket().unwrap();
-            connect(connection.as_raw_fd(), &UnixAddr::new_abstract(&inlet.offer()).unwrap()).unwrap();
-            let (number, rights) = (5_u32.to_le_bytes(), [file.as_raw_fd()]);
-            let rights = [ControlMessage::ScmRights(&rights)];
-            sendmsg::<()>(connection.as_raw_fd(), &[IoSlice::new(&number)], &rights, MsgFlags::empty(), None).unwrap();
+            let _connection = hand_over(&inlet.offer(), &file);
             assert!(inlet.connect(&[]).is_err(), "{bytes}");
         }
     }
