@@ -124,6 +124,12 @@ pub fn spread(domains: &[Domains]) -> RingOrder {
 
 /// Arranges nodes that share all domains above `depth`.
 fn arrange(nodes: Vec<NodeId>, domains: &[Domains], depth: usize) -> Vec<NodeId> {
+    // What all share keeps nobody apart, however many levels that are.
+    let is_shared = |depth: &usize| {
+        let mut of_all = nodes.iter().map(|node| domains[*node as usize].get(*depth));
+        of_all.next().flatten().is_some_and(|first| of_all.all(|domain| domain == Some(first)))
+    };
+    let depth = (depth..).find(|depth| !is_shared(depth)).unwrap_or(depth);
     let domain = |node: &NodeId| domains[*node as usize].get(depth);
     if nodes.iter().all(|node| domain(node).is_none()) {
         return nodes;

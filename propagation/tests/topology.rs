@@ -85,3 +85,11 @@ fn bad_files_are_refused_in_one_sentence() {
     assert!(refused("a r1\n#\na r2", &[]).contains("line 3 of the topology names the host a again"));
     assert_eq!(from_file("a r1", &["a", "z"]), Err(TopologyError::Missing { host: "z".into() }));
 }
+
+#[test]
+fn a_domain_of_very_many_parts_is_a_domain() {
+    let deep = vec!["a"; 200_000].join("/");
+    let text = format!("w {deep}/1\nx {deep}/1\ny {deep}/2\nz {deep}/2\n");
+    let ring = spread(&from_file(&text, &["w", "x", "y", "z"]).unwrap());
+    assert_eq!((0..4).map(|place| ring.node(place)).collect::<Vec<_>>(), [0, 2, 1, 3]);
+}
