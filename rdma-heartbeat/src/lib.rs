@@ -16,6 +16,7 @@
 //! | [`watch`] | the ranks of this node |
 //! | [`runtime`] | this node's runtime daemon |
 //! | [`pin`] | a process that is held fast while it is watched |
+//! | [`procfs`] | what the kernel says about a process: no I/O |
 //! | [`lifeline`] | hearing of a death at its beginning |
 //! | [`control`] | the socket to the plugin |
 //! | [`status`] | what `ringwatch status` shows |
@@ -47,6 +48,7 @@ pub mod pin;
 pub mod poller;
 pub mod ports;
 pub mod privileges;
+pub mod procfs;
 pub mod regularity;
 pub mod rendezvous;
 pub mod runtime;

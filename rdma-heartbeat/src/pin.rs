@@ -11,6 +11,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 use propagation::RankReason;
 
+use crate::procfs::{Sample, names_rank, number_in, state, stops};
+
 /// So many generations of wrappers may be between a runtime daemon and a rank.
 const MOST_ANCESTORS: usize = 32;
 
@@ -34,30 +36,6 @@ impl From<Errno> for PinError {
             Errno::ENOENT | Errno::ESRCH => Self::Gone,
             other => Self::System(other.into()),
         }
-    }
-}
-
-/// What `/proc/<pid>/stat` says at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// State letter of the process, see proc_pid_stat(5).
-    pub state: u8,
-    /// When it started, in clock ticks since the node did.
-    pub started: u64,
-    /// Status in the form of waitpid(2); meaningful once the state is `Z`.
-    pub exit_code: i32,
-}
-
-impl Sample {
-    fn parse(stat: &[u8]) -> Option<Self> {
-        // The name in parentheses may itself hold spaces and parentheses.
-        let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
-        let rest = std::str::from_utf8(&stat[after_name..]).ok()?;
-        let mut fields = rest.split_ascii_whitespace();
-        let state = *fields.next()?.as_bytes().first()?;
-        let started = fields.nth(18)?.parse().ok()?;
-        let exit_code = fields.nth(29).and_then(|field| field.parse().ok()).unwrap_or(0);
-        Some(Self { state, started, exit_code })
     }
 }
 
@@ -90,7 +68,7 @@ impl Pin {
         if pin.sample().is_none_or(|after| after.started != before.started) {
             return Err(PinError::Gone);
         }
-        match pin.status().and_then(|status| number_after("Uid:", &status)) {
+        match pin.status().and_then(|status| number_in(&status, "Uid:")) {
             Some(uid) if uid == nix::unistd::getuid().as_raw() => Ok(pin),
             Some(uid) => Err(PinError::Foreign(uid)),
             None => Err(PinError::Gone),
@@ -109,17 +87,14 @@ impl Pin {
         if environment.is_empty() {
             return self.has_ended() || self.fate().is_some() || self.descends_from(runtime);
         }
-        let (nspace, rank) = (format!("PMIX_NAMESPACE={nspace}"), format!("PMIX_RANK={rank}"));
-        let has = |wanted: &str| environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes());
-        has(&nspace) && has(&rank)
+        names_rank(&environment, nspace, rank)
     }
 
     fn descends_from(&self, ancestor: i32) -> bool {
-        let parent = |status: String| number_after::<i32>("PPid:", &status);
+        let parent = |status: Vec<u8>| number_in::<i32>(&status, "PPid:");
         let first = self.status().and_then(parent);
-        let above = |pid: &i32| {
-            std::fs::read_to_string(format!("/proc/{pid}/status")).ok().and_then(parent).filter(|pid| *pid > 1)
-        };
+        let above =
+            |pid: &i32| std::fs::read(format!("/proc/{pid}/status")).ok().and_then(parent).filter(|pid| *pid > 1);
         std::iter::successors(first, above).take(MOST_ANCESTORS).any(|pid| pid == ancestor)
     }
 
@@ -145,9 +120,7 @@ impl Pin {
             b'Z' => self.status_of_another_thread()?,
             _ => return None,
         };
-        let tracer: u32 = number_after("TracerPid:", &status)?;
-        let is_stopped = status.lines().any(|line| line.starts_with("State:\tT "));
-        (is_stopped && tracer == 0).then(|| number_after("voluntary_ctxt_switches:", &status).unwrap_or(0))
+        stops(&status)
     }
 
     /// Whether the process has ended, collected or not.
@@ -206,32 +179,26 @@ impl Pin {
     }
 
     /// The text of `/proc/<pid>/status`.
-    fn status(&self) -> Option<String> {
+    fn status(&self) -> Option<Vec<u8>> {
         self.text_of("status")
     }
 
     /// The same of a thread that has not left, when the first one has.
-    fn status_of_another_thread(&self) -> Option<String> {
+    fn status_of_another_thread(&self) -> Option<Vec<u8>> {
         let threads = format!("/proc/self/fd/{}/task", self.directory.as_raw_fd());
         let names = std::fs::read_dir(threads).ok()?.flatten().map(|entry| entry.file_name());
         let others = names.filter_map(|name| name.into_string().ok()).filter(|name| *name != self.pid.to_string());
         others
             .filter_map(|thread| self.text_of(&format!("task/{thread}/status")))
-            .find(|status| !status.contains("State:\tZ") && !status.contains("State:\tX"))
+            .find(|status| !matches!(state(status), Some(b'Z' | b'X')))
     }
 
-    fn text_of(&self, name: &str) -> Option<String> {
+    fn text_of(&self, name: &str) -> Option<Vec<u8>> {
         let file = openat(&self.directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
-        let mut text = String::with_capacity(2048);
-        File::from(file).read_to_string(&mut text).ok()?;
+        let mut text = Vec::with_capacity(2048);
+        File::from(file).read_to_end(&mut text).ok()?;
         Some(text)
     }
-}
-
-/// First number of the line that begins with a name.
-fn number_after<T: std::str::FromStr>(name: &str, text: &str) -> Option<T> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 impl AsFd for Pin {
@@ -269,14 +236,19 @@ mod tests {
     use crate::testing::{sleeper, sleeper_of, wait_until};
 
     #[test]
-    fn a_name_with_parentheses_does_not_confuse() {
-        let mut line = b"7 (a) R (b c) T 1 7".to_vec();
-        for field in 6..=52 {
-            line.extend_from_slice(format!(" {field}").as_bytes());
-        }
-        assert_eq!(Sample::parse(&line), Some(Sample { state: b'T', started: 22, exit_code: 52 }));
-        assert_eq!(Sample::parse(b"7 (short) T 1"), None);
-        assert_eq!(Sample::parse(b""), None);
+    fn a_process_whose_name_is_no_text_is_pinned_and_its_stop_is_seen() {
+        use std::os::unix::ffi::OsStrExt;
+        // Of longer names the kernel keeps 15 bytes, the last of which may be half a letter.
+        let name = [std::process::id().to_string().as_bytes(), b"-fl\xc3"].concat();
+        let path = std::env::temp_dir().join(std::ffi::OsStr::from_bytes(&name));
+        std::os::unix::fs::symlink("/bin/sleep", &path).unwrap();
+        let mut child = std::process::Command::new(&path).arg("60").spawn().unwrap();
+        let pin = Pin::take(child.id() as i32).unwrap();
+        pin.stop();
+        wait_until(|| pin.stopped().is_some());
+        std::fs::remove_file(&path).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -1,0 +1,75 @@
+//! What the kernel says about a process in the files of `/proc/<pid>`, see proc(5). Names in them are chosen by the
+//! process, and need not be text.
+
+use std::str::FromStr;
+
+/// What `/proc/<pid>/stat` says at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// State letter of the process, see proc_pid_stat(5).
+    pub state: u8,
+    /// When it started, in clock ticks since the node did.
+    pub started: u64,
+    /// Status in the form of waitpid(2); meaningful once the state is `Z`.
+    pub exit_code: i32,
+}
+
+impl Sample {
+    /// Reads the line of the file.
+    #[must_use]
+    pub fn parse(stat: &[u8]) -> Option<Self> {
+        // The name in parentheses may itself hold spaces and parentheses.
+        let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+        let rest = std::str::from_utf8(&stat[after_name..]).ok()?;
+        let mut fields = rest.split_ascii_whitespace();
+        let state = *fields.next()?.as_bytes().first()?;
+        let started = fields.nth(18)?.parse().ok()?;
+        let exit_code = fields.nth(29).and_then(|field| field.parse().ok()).unwrap_or(0);
+        Some(Self { state, started, exit_code })
+    }
+}
+
+/// First number of the line of a `status` that begins with a name.
+#[must_use]
+pub fn number_in<T: FromStr>(status: &[u8], name: &str) -> Option<T> {
+    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name.as_bytes()))?;
+    std::str::from_utf8(line).ok()?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// State letter in a `status`.
+#[must_use]
+pub fn state(status: &[u8]) -> Option<u8> {
+    number_in::<char>(status, "State:").and_then(|letter| u8::try_from(letter).ok())
+}
+
+/// If the process of a `status` is stopped and nobody traces it: how often it has left the processor so far.
+#[must_use]
+pub fn stops(status: &[u8]) -> Option<u64> {
+    let tracer: u32 = number_in(status, "TracerPid:")?;
+    let is_stopped = state(status) == Some(b'T') && tracer == 0;
+    is_stopped.then(|| number_in(status, "voluntary_ctxt_switches:").unwrap_or(0))
+}
+
+/// Whether an `environ` names this rank.
+#[must_use]
+pub fn names_rank(environ: &[u8], nspace: &str, rank: u32) -> bool {
+    let (nspace, rank) = (format!("PMIX_NAMESPACE={nspace}"), format!("PMIX_RANK={rank}"));
+    let has = |wanted: &str| environ.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes());
+    has(&nspace) && has(&rank)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_confuse() {
+        let mut line = b"7 (a) R (b c) T 1 7".to_vec();
+        for field in 6..=52 {
+            line.extend_from_slice(format!(" {field}").as_bytes());
+        }
+        assert_eq!(Sample::parse(&line), Some(Sample { state: b'T', started: 22, exit_code: 52 }));
+        assert_eq!(Sample::parse(b"7 (short) T 1"), None);
+        assert_eq!(Sample::parse(b""), None);
+    }
+}
