@@ -215,17 +215,19 @@ pub(crate) fn is_allowed(stream: &UnixStream) -> bool {
 /// # Errors
 /// If the kernel's list cannot be read.
 pub fn sockets(prefix: &str) -> io::Result<Vec<String>> {
-    let list = std::fs::read_to_string("/proc/net/unix")?;
+    let list = std::fs::read("/proc/net/unix")?;
     let uid = nix::unistd::getuid().as_raw();
-    Ok(names_in(&list, prefix, (uid != 0).then_some(uid)))
+    Ok(names_in(&String::from_utf8_lossy(&list), prefix, (uid != 0).then_some(uid)))
 }
 
-fn names_in(list: &str, prefix: &str, uid: Option<u32>) -> Vec<String> {
+/// Those names in the text of the kernel's list, to which everybody can add what he likes.
+#[must_use]
+pub fn names_in(list: &str, prefix: &str, uid: Option<u32>) -> Vec<String> {
     let prefix = uid.map_or_else(|| format!("{prefix}/"), |uid| format!("{prefix}/{uid}/"));
     let mut names: Vec<String> = list
         .lines()
         .filter_map(|line| line.split_ascii_whitespace().nth(7)?.strip_prefix('@'))
-        .filter(|name| name.starts_with(&prefix))
+        .filter(|name| name.starts_with(&prefix) && !name.contains(char::is_control))
         .map(ToOwned::to_owned)
         .collect();
     names.sort();
@@ -305,6 +307,21 @@ mod tests {
         assert_eq!(names_in(list, PREFIX, Some(7)), ["ringwatch/7/job/0"]);
         assert_eq!(names_in(list, PREFIX, None), ["ringwatch/7/job/0", "ringwatch/70/job/1"]);
         assert_eq!(names_in(list, PREFIX, Some(8)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_strangers_call_their_sockets_harms_nobody() {
+        let job = format!("names-test-{}", std::process::id());
+        let server = Server::new(&job, 3).unwrap();
+        let own = socket_name(nix::unistd::getuid().as_raw(), &job, 3);
+        let no_text = SocketAddr::from_abstract_name([job.as_bytes(), b"\xff\xc3"].concat()).unwrap();
+        let _stranger = UnixListener::bind_addr(&no_text).unwrap();
+        let coloured = SocketAddr::from_abstract_name(format!("{own}\x1b[31m")).unwrap();
+        let _other = UnixListener::bind_addr(&coloured).unwrap();
+        let mut found = sockets(PREFIX).unwrap();
+        found.retain(|name| name.starts_with(&own));
+        assert_eq!(found, [own]);
+        drop(server);
     }
 
     #[test]
