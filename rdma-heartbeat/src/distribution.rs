@@ -43,16 +43,16 @@ impl Distribution {
     /// How many times were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.pairs().map(|(_, count)| count).sum()
+        self.pairs().fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
     /// The time that this share of all times (0 to 1) does not exceed, in microseconds; `None` if there are none.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let needed = (share * self.count() as f64).ceil();
-        let mut so_far = 0;
+        let mut so_far = 0_u64;
         self.pairs().find_map(|(micros, count)| {
-            so_far += count;
+            so_far = so_far.saturating_add(count);
             (so_far as f64 >= needed).then_some(micros)
         })
     }

@@ -16,6 +16,7 @@
 //! | this one | the records and where they are kept |
 //! | `courier` | the way to node 0: no I/O |
 //! | `feed` | asking for them |
+//! | `timeline` | for people: no I/O |
 
 use std::time::{Duration, SystemTime};
 
@@ -27,6 +28,7 @@ use crate::sink::Sink;
 
 pub mod courier;
 pub mod feed;
+pub mod timeline;
 
 /// Most bytes of a history: some 20,000 records.
 const MOST_BYTES: usize = 4 << 20;

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use std::sync::mpsc::channel;
 
 use clap::Args;
-use rdma_heartbeat::history::{self, Record, feed};
+use rdma_heartbeat::history::{self, Record, feed, timeline};
 use rdma_heartbeat::status;
 
-use crate::{print, timeline};
+use crate::print;
 
 /// The command line of `ringwatch events`.
 #[derive(Args)]

@@ -6,15 +6,14 @@ mod events;
 mod reproduce;
 mod simulate;
 mod status;
-mod timeline;
 mod values;
 
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use rdma_heartbeat::history::timeline::span;
 use rdma_heartbeat::versions::RELEASE;
 
 /// The exit status of a command line that cannot be carried out.
@@ -90,31 +89,9 @@ fn refuse(why: &str) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// A time for people: three digits and a unit.
-fn span(micros: u64) -> String {
-    let time = Duration::from_micros(micros);
-    match time.as_secs() {
-        0 if micros < 1000 => format!("{micros} us"),
-        0 if micros < 10_000 && micros % 1000 != 0 => format!("{:.2} ms", time.as_secs_f64() * 1e3),
-        0 => format!("{} ms", micros / 1000),
-        1..=9 if micros % 1_000_000 != 0 => format!("{:.2} s", time.as_secs_f64()),
-        seconds @ 0..=119 => format!("{seconds} s"),
-        seconds @ 120..=7199 => format!("{} min", seconds / 60),
-        seconds => format!("{} h", seconds / 3600),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans_have_fitting_units() {
-        let shown: Vec<_> = [0, 999, 1000, 1500, 55_555, 1_000_000, 1_230_000, 61_000_000, 600_000_000, 7_200_000_000]
-            .map(span)
-            .to_vec();
-        assert_eq!(shown, ["0 us", "999 us", "1 ms", "1.50 ms", "55 ms", "1 s", "1.23 s", "61 s", "10 min", "2 h"]);
-    }
 
     #[test]
     fn the_command_line_is_consistent() {

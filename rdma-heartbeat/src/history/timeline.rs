@@ -1,12 +1,12 @@
 //! A history for people: a line per event, and a summary of each death.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use rdma_heartbeat::history::{Event, Measure, Record, between};
-
-use crate::span;
+use super::{Event, Measure, Record, between};
 
 /// The whole text, job by job.
+#[must_use]
 pub fn of(records: &[Record]) -> String {
     let mut jobs: Vec<&str> = records.iter().map(|record| record.job.as_str()).collect();
     jobs.sort_unstable();
@@ -22,7 +22,7 @@ pub fn of(records: &[Record]) -> String {
 }
 
 fn of_job(job: &str, records: &[&Record]) -> String {
-    let mut text = format!("job {job}, {}, {}\n", &records[0].time[..10.min(records[0].time.len())], axis(records));
+    let mut text = format!("job {job}, {}, {}\n", records[0].time.get(..10).unwrap_or(&records[0].time), axis(records));
     let mut before: Option<&Record> = None;
     for record in records {
         text += &line(record, before);
@@ -45,6 +45,7 @@ fn axis(records: &[&Record]) -> String {
 }
 
 /// One event: time of day, time since the event before, node, what.
+#[must_use]
 pub fn line(record: &Record, before: Option<&Record>) -> String {
     let since = before
         .filter(|before| before.clock == record.clock)
@@ -83,8 +84,8 @@ fn describe(event: &Event) -> String {
         Event::Late { us } => format!("ringwatchd did not run for {}, and distrusts its timers", span(*us)),
         Event::Omitted { records } => format!("{records} records before this moment did not reach node 0 in time"),
         Event::Measured { what, counts } => {
-            let (times, longest) =
-                (counts.iter().map(|(_, count)| count).sum::<u64>(), counts.last().map_or(0, |c| c.0));
+            let times = counts.iter().fold(0_u64, |times, (_, count)| times.saturating_add(*count));
+            let longest = counts.last().map_or(0, |(micros, _)| *micros);
             let what = match what {
                 Measure::Silence => "silences between two heartbeats",
                 Measure::Lateness => "delays of its own timer",
@@ -188,9 +189,41 @@ fn span_of(earlier: &Record, later: &Record) -> String {
     span(u64::try_from(between(earlier, later).as_micros()).unwrap_or(u64::MAX))
 }
 
+/// A time for people: three digits and a unit.
+#[must_use]
+pub fn span(micros: u64) -> String {
+    let time = Duration::from_micros(micros);
+    match time.as_secs() {
+        0 if micros < 1000 => format!("{micros} us"),
+        0 if micros < 10_000 && micros % 1000 != 0 => format!("{:.2} ms", time.as_secs_f64() * 1e3),
+        0 => format!("{} ms", micros / 1000),
+        1..=9 if micros % 1_000_000 != 0 => format!("{:.2} s", time.as_secs_f64()),
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7199 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_have_fitting_units() {
+        let shown: Vec<_> = [0, 999, 1000, 1500, 55_555, 1_000_000, 1_230_000, 61_000_000, 600_000_000, 7_200_000_000]
+            .map(span)
+            .to_vec();
+        assert_eq!(shown, ["0 us", "999 us", "1 ms", "1.50 ms", "55 ms", "1 s", "1.23 s", "61 s", "10 min", "2 h"]);
+    }
+
+    #[test]
+    fn a_history_that_somebody_has_edited_is_told_as_it_is() {
+        let mut strange = record(1, 2, Event::Measured { what: Measure::Silence, counts: vec![(5, u64::MAX), (6, 1)] });
+        // Its tenth byte is inside a letter.
+        strange.time = "gestern früh".into();
+        let text = of(&[strange]);
+        assert!(text.contains("gestern früh") && text.contains("18446744073709551615 silences"), "{text}");
+    }
 
     fn record(at_us: u64, node: u32, event: Event) -> Record {
         let time = format!("2026-01-01T00:00:00.{at_us:06}Z");
