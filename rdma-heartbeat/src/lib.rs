@@ -24,6 +24,7 @@
 //! | [`history`] | what `ringwatch events` shows: what happened, on every node |
 //! | [`regularity`] | how regularly heartbeats come and the daemon turns: no I/O |
 //! | [`distribution`] | how often which time was measured: no I/O |
+//! | [`parameter_file`] | a value set in the file of parameters, for `ringwatch calibrate` |
 //! | [`interfaces`] | names, addresses and subnets of interfaces: no I/O |
 //! | [`sink`] | files that are written without waiting |
 //! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`], [`privileges`] | the operating system |
@@ -43,6 +44,7 @@ pub mod logging;
 pub mod network;
 pub mod offload;
 pub mod order;
+pub mod parameter_file;
 pub mod parameters;
 pub mod pin;
 pub mod poller;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rdma_heartbeat::history;
+use rdma_heartbeat::parameter_file;
 use rdma_heartbeat::parameters::{parse_duration, show};
 
 use crate::values::time;
@@ -20,7 +21,6 @@ use tail::Tail;
 mod advice;
 pub mod load;
 mod measure;
-mod parameter_file;
 mod picture;
 mod tail;
 

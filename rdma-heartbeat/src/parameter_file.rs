@@ -90,7 +90,8 @@ fn write(new: &Path, old: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// The content with these values: in place of every line that sets one, else at the end.
-fn set(content: &[u8], values: &[(&str, String)]) -> Vec<u8> {
+#[must_use]
+pub fn set(content: &[u8], values: &[(&str, String)]) -> Vec<u8> {
     let mut new = Vec::with_capacity(content.len() + 128);
     let mut missing: Vec<_> = values.iter().collect();
     for line in content.split_inclusive(|byte| *byte == b'\n') {
