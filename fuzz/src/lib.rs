@@ -1,17 +1,21 @@
 //! What every parser of ringwatch must bear, from whatever bytes: no panic, no promise broken, no memory without bound.
 //!
 //! Each function is one target. `cargo test -p fuzz` feeds it with the kept corpus (`tests/__fuzz__`) and random bytes;
-//! `scripts/fuzz` lets libFuzzer look for bytes that reach new code, and keeps them.
+//! `scripts/fuzz` lets libFuzzer look for bytes that reach new code, and keeps them; `scripts/test` has it look for a moment.
 //!
 //! | module | parsers |
 //! |---|---|
 //! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags |
 //! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment |
+//! | [`files`] | topology, parameter file, histories for people |
+//! | [`system`] | what the kernel says about processes and sockets, streams, names of ports |
 
 #![forbid(unsafe_code)]
 
+pub mod files;
 pub mod local;
 pub mod network;
+pub mod system;
 
 /// Takes values out of bytes, as long as there are any.
 struct Bytes<'a>(&'a [u8]);

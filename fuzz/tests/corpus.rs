@@ -32,4 +32,11 @@ targets! {
     releases: fuzz::local::releases;
     segment: fuzz::local::segment;
     stops: fuzz::local::stops;
+    topology: fuzz::files::topology;
+    parameter_file: fuzz::files::parameter_file;
+    timeline: fuzz::files::timeline;
+    processes: fuzz::system::processes;
+    sockets: fuzz::system::sockets;
+    stream: fuzz::system::stream;
+    keys: fuzz::system::keys;
 }
