@@ -30,7 +30,7 @@ pub mod courier;
 pub mod feed;
 pub mod timeline;
 
-/// Most bytes of a history: some 20,000 records.
+/// Most bytes of a history in memory: some 20,000 records.
 const MOST_BYTES: usize = 4 << 20;
 
 /// What happened. Node and rank numbers are those of the job.
@@ -135,7 +135,8 @@ pub enum Event {
         /// For how long, in microseconds.
         us: u64,
     },
-    /// Records of this node came too fast to be sent to node 0, which has not had them.
+    /// Records of this node that came before are not here: they came too fast to be sent to node 0, or its memory has no
+    /// room for them any more.
     Omitted {
         /// How many.
         records: u64,
@@ -198,6 +199,8 @@ pub struct History {
     job: String,
     me: NodeId,
     lines: Vec<u8>,
+    /// Bytes of older lines that memory has no room for any more.
+    gone: u64,
     sink: Option<Sink>,
 }
 
@@ -205,10 +208,11 @@ impl History {
     /// An empty history of node `me`, which is also written into `sink`.
     #[must_use]
     pub fn new(job: &str, me: NodeId, sink: Option<Sink>) -> Self {
-        Self { job: job.to_owned(), me, lines: Vec::new(), sink }
+        Self { job: job.to_owned(), me, lines: Vec::new(), gone: 0, sink }
     }
 
-    /// Adds what happened at `at` on this node's monotonic clock. What memory has no room for is in the sink alone.
+    /// Adds what happened at `at` on this node's monotonic clock. What memory has no room for any more is in the sink
+    /// alone.
     pub fn add(&mut self, node: NodeId, host: &str, at: Time, event: Event) {
         let (now, wall) = (clock::now(), SystemTime::now());
         // A clock that was off by a message's way may put a moment ahead of now.
@@ -224,20 +228,57 @@ impl History {
         };
         let Ok(mut line) = serde_json::to_vec(&record) else { return };
         line.push(b'\n');
-        if self.lines.len() + line.len() <= MOST_BYTES {
-            self.lines.extend_from_slice(&line);
+        if self.lines.len() + line.len() > MOST_BYTES {
+            self.forget();
         }
+        self.lines.extend_from_slice(&line);
         // A file is not bounded by the memory of this process.
         if let Some(sink) = &self.sink {
             sink.write(line);
         }
     }
 
-    /// All lines so far, in the order in which they became known here.
-    #[must_use]
-    pub fn lines(&self) -> &[u8] {
-        &self.lines
+    /// Makes room: the oldest eighth goes, and a line says how many records that were. Little enough to cost no time that
+    /// a heartbeat would miss.
+    fn forget(&mut self) {
+        let least = self.lines.len() / 8;
+        let end =
+            self.lines[least..].iter().position(|byte| *byte == b'\n').map_or(self.lines.len(), |at| least + at + 1);
+        let mut old = self.lines[..end].split_inclusive(|byte| *byte == b'\n');
+        let first = old.next().unwrap_or_default();
+        let forgotten = match serde_json::from_slice(first) {
+            Ok(Record { event: Event::Omitted { records }, node, .. }) if node == self.me => records,
+            _ => 1,
+        };
+        let (count, last) = old.fold((forgotten, first), |(count, _), line| (count + 1, line));
+        let omission = serde_json::from_slice(last)
+            .and_then(|last| {
+                let event = Event::Omitted { records: count };
+                serde_json::to_vec(&Record { node: self.me, event, ..last })
+            })
+            .map(|mut line| {
+                line.push(b'\n');
+                line
+            });
+        let omission = omission.unwrap_or_default();
+        self.gone += end.saturating_sub(omission.len()) as u64;
+        self.lines.splice(..end, omission);
     }
+
+    /// The lines in memory, in the order in which they became known here.
+    #[must_use]
+    pub fn lines(&self) -> Lines<'_> {
+        Lines { gone: self.gone, bytes: &self.lines }
+    }
+}
+
+/// What memory has of a history.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines<'a> {
+    /// Bytes of lines before these.
+    pub gone: u64,
+    /// Whole lines.
+    pub bytes: &'a [u8],
 }
 
 /// A time in microseconds.
@@ -286,7 +327,7 @@ mod tests {
         let mut history = History::new("job@1", 3, None);
         let at = clock::now();
         history.add(3, "h4", at, Event::Observed { rank: 5, reason: "signal:9".into() });
-        let value: serde_json::Value = serde_json::from_slice(history.lines()).unwrap();
+        let value: serde_json::Value = serde_json::from_slice(history.lines().bytes).unwrap();
         assert_eq!(value["event"], "observed");
         assert_eq!((value["rank"].as_u64(), value["reason"].as_str()), (Some(5), Some("signal:9")));
         assert_eq!((value["node"].as_u64(), value["clock"].as_u64()), (Some(3), Some(3)));
@@ -300,7 +341,7 @@ mod tests {
         let now = clock::now();
         history.add(1, "h2", now, Event::Held);
         history.add(2, "h3", now - Duration::from_millis(3), Event::Suspected { peer: 1 });
-        let text = format!("{}\nnonsense\n{{}}\n", String::from_utf8(history.lines().to_vec()).unwrap());
+        let text = format!("{}\nnonsense\n{{}}\n", String::from_utf8(history.lines().bytes.to_vec()).unwrap());
         let (records, strange) = read(&text);
         assert_eq!(strange, 2);
         assert_eq!([&records[0].event, &records[1].event], [&Event::Suspected { peer: 1 }, &Event::Held]);
@@ -310,11 +351,23 @@ mod tests {
     #[test]
     fn a_history_does_not_grow_for_ever() {
         let mut history = History::new("job@1", 0, None);
-        for _ in 0..100 {
-            history.add(0, "h1", Time::ZERO, Event::Ended { why: "x".repeat(MOST_BYTES / 50) });
+        let mut sent = 0;
+        for rank in 0..200 {
+            history.add(0, "h1", Time::ZERO, Event::Observed { rank, reason: "x".repeat(MOST_BYTES / 50) });
+            let Lines { gone, bytes } = history.lines();
+            // Whoever has had all until now finds the new line behind it.
+            let new = &bytes[usize::try_from(sent - gone).unwrap()..];
+            assert_eq!((new.iter().filter(|byte| **byte == b'\n').count(), new[0]), (1, b'{'));
+            sent = gone + bytes.len() as u64;
         }
-        let length = history.lines().len();
-        assert!(length <= MOST_BYTES && length > MOST_BYTES / 2);
-        assert!(history.lines().ends_with(b"\n"));
+        let text = String::from_utf8(history.lines().bytes.to_vec()).unwrap();
+        assert!(text.len() <= MOST_BYTES && text.len() > MOST_BYTES / 3);
+        let (records, strange) = read(&text);
+        // The newest are there, and the number of all others.
+        let first = 200 - u32::try_from(records.len() - 1).unwrap();
+        assert_eq!((strange, &records[0].event), (0, &Event::Omitted { records: u64::from(first) }));
+        let is_rank =
+            |(rank, record): (u32, &Record)| matches!(record.event, Event::Observed { rank: one, .. } if one == rank);
+        assert!((first..).zip(&records[1..]).all(is_rank));
     }
 }

@@ -10,7 +10,7 @@ use tracing::warn;
 use super::{Daemon, Ending};
 use crate::history::courier::{Collector, Reporter, Told};
 use crate::history::feed::Feed;
-use crate::history::{Event, History, Measure, micros};
+use crate::history::{Event, History, Lines, Measure, micros};
 use crate::launch::Startup;
 use crate::segment::{Entry, Segment};
 use crate::sink::{Sink, expand};
@@ -143,7 +143,7 @@ impl Chronicle {
         }
     }
 
-    pub(super) fn lines(&self) -> &[u8] {
+    pub(super) fn lines(&self) -> Lines<'_> {
         self.history.lines()
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use propagation::{NodeId, Time};
 
+use super::Lines;
 use crate::poller::{Poller, Token};
 use crate::status::{is_allowed, name_of};
 
@@ -30,7 +31,8 @@ pub struct Feed {
 
 struct Connection {
     stream: UnixStream,
-    sent: usize,
+    /// How many bytes of the history it has had, or has missed.
+    sent: u64,
     ends: bool,
     moved: Time,
 }
@@ -54,7 +56,7 @@ impl Feed {
     }
 
     /// Takes those who call.
-    pub fn accept(&mut self, now: Time, poller: &Poller, lines: &[u8]) {
+    pub fn accept(&mut self, now: Time, poller: &Poller, lines: Lines<'_>) {
         while let Ok((stream, _)) = self.listener.accept() {
             let ready = stream.set_nonblocking(true).is_ok() && is_allowed(&stream);
             // Its end, too, is heard through the poller.
@@ -66,19 +68,24 @@ impl Feed {
     }
 
     /// Sends what is new.
-    pub fn serve(&mut self, now: Time, lines: &[u8]) {
+    pub fn serve(&mut self, now: Time, lines: Lines<'_>) {
         self.connections.retain_mut(|connection| connection.goes_on(now, lines));
     }
 
     /// Whether somebody has not taken everything yet: then [`Feed::serve`] has something to do.
     #[must_use]
-    pub fn is_busy(&self, lines: &[u8]) -> bool {
-        self.connections.iter().any(|connection| connection.sent < lines.len())
+    pub fn is_busy(&self, lines: Lines<'_>) -> bool {
+        self.connections.iter().any(|connection| !connection.unsent(lines).is_empty())
     }
 }
 
 impl Connection {
-    fn goes_on(&mut self, now: Time, lines: &[u8]) -> bool {
+    fn unsent<'a>(&self, lines: Lines<'a>) -> &'a [u8] {
+        let had = usize::try_from(self.sent.saturating_sub(lines.gone)).unwrap_or(usize::MAX);
+        lines.bytes.get(had..).unwrap_or_default()
+    }
+
+    fn goes_on(&mut self, now: Time, lines: Lines<'_>) -> bool {
         let mut unread = [0; 256];
         // Bounded, because somebody may send without end.
         for _ in 0..4 {
@@ -90,9 +97,11 @@ impl Connection {
             }
             break;
         }
-        while self.sent < lines.len() {
-            match self.stream.write(&lines[self.sent..]) {
-                Ok(length) => (self.sent, self.moved) = (self.sent + length, now),
+        // Who is so far behind that it has missed something finds a line that says so.
+        self.sent = self.sent.max(lines.gone);
+        while !self.unsent(lines).is_empty() {
+            match self.stream.write(self.unsent(lines)) {
+                Ok(length) => (self.sent, self.moved) = (self.sent + length as u64, now),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                     return now < self.moved + PATIENCE;
                 }
@@ -126,6 +135,11 @@ mod tests {
     use crate::clock;
     use crate::testing::as_stranger;
 
+    /// A history of which nothing is gone.
+    fn all(bytes: &[u8]) -> Lines<'_> {
+        Lines { gone: 0, bytes }
+    }
+
     #[test]
     fn a_stranger_is_neither_answered_nor_asked() {
         let job = format!("feed-stranger-{}", std::process::id());
@@ -133,7 +147,7 @@ mod tests {
         let name = name_of(PREFIX, nix::unistd::getuid().as_raw(), &job, 3);
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let Some(mut caller) = as_stranger(|| UnixStream::connect_addr(&address).unwrap()) else { return };
-        feed.accept(clock::now(), &poller, b"a line\n");
+        feed.accept(clock::now(), &poller, all(b"a line\n"));
         caller.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut answer = Vec::new();
         assert_eq!((caller.read_to_end(&mut answer).unwrap(), feed.connections.len()), (0, 0));
@@ -158,7 +172,7 @@ mod tests {
         let mut followed = Vec::new();
         follower.set_nonblocking(true).unwrap();
         let mut serve_until = |feed: &mut Feed, lines: &[u8], done: &mut dyn FnMut(usize) -> bool| loop {
-            feed.accept(clock::now(), &poller, lines);
+            feed.accept(clock::now(), &poller, all(lines));
             let _ = follower.read_to_end(&mut followed);
             if done(followed.len()) {
                 return;
@@ -168,10 +182,10 @@ mod tests {
         serve_until(&mut feed, &lines, &mut |length| reader.is_finished() && length == 1 << 20);
         assert_eq!(reader.join().unwrap(), 1 << 20);
         lines.extend_from_slice(b"more");
-        assert!(feed.is_busy(&lines));
+        assert!(feed.is_busy(all(&lines)));
         serve_until(&mut feed, &lines, &mut |length| length == (1 << 20) + 4);
         drop(follower);
-        feed.serve(clock::now(), &lines);
+        feed.serve(clock::now(), all(&lines));
         assert!(feed.connections.is_empty());
     }
 }

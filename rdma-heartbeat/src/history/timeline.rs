@@ -82,7 +82,7 @@ fn describe(event: &Event) -> String {
         Event::Released => "has contact again: its ranks go on".into(),
         Event::Raised { rank, dead } => format!("MPI raises the death of {} in rank {rank}", ranks_text(dead)),
         Event::Late { us } => format!("ringwatchd did not run for {}, and distrusts its timers", span(*us)),
-        Event::Omitted { records } => format!("{records} records before this moment did not reach node 0 in time"),
+        Event::Omitted { records } => format!("{records} records before this moment are not kept"),
         Event::Measured { what, counts } => {
             let times = counts.iter().fold(0_u64, |times, (_, count)| times.saturating_add(*count));
             let longest = counts.last().map_or(0, |(micros, _)| *micros);
