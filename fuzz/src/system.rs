@@ -6,14 +6,14 @@ use rdma_heartbeat::offload::pipe::Pipe;
 use rdma_heartbeat::offload::{Assignment, FromService, ToService};
 use rdma_heartbeat::ports::{Asked, asked, owner};
 use rdma_heartbeat::privileges::permitted_in;
-use rdma_heartbeat::procfs::{Sample, may_be_rank, number_in, stops};
+use rdma_heartbeat::procfs::{Sample, names_rank, number_in, stops};
 use rdma_heartbeat::status::names_in;
 use serde::de::DeserializeOwned;
 
 /// Files of `/proc/<pid>`: whatever a process calls itself, and whatever it has in its environment, the kernel's own
 /// words are read.
 pub fn processes(bytes: &[u8]) {
-    let _ = (Sample::parse(bytes), stops(bytes), may_be_rank(bytes, "job@1", 3));
+    let _ = (Sample::parse(bytes), stops(bytes), names_rank(bytes, "job@1", 3));
     let _ = permitted_in(&String::from_utf8_lossy(bytes));
     // What the kernel keeps of a name.
     let name: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).take(15).collect();
@@ -33,7 +33,7 @@ pub fn processes(bytes: &[u8]) {
     let status = [b"Name:\t", &escaped[..], rest].concat();
     assert_eq!((number_in(&status, "Uid:"), stops(&status)), (Some(1000), Some(5)));
     let environ = [bytes, b"\0PMIX_NAMESPACE=job@1\0PMIX_RANK=3\0"].concat();
-    assert!(may_be_rank(&environ, "job@1", 3));
+    assert!(names_rank(&environ, "job@1", 3));
 }
 
 /// The list of local sockets, in which everybody can have entries: only names that are a daemon's of this user are
