@@ -165,12 +165,7 @@ pub fn run(mut control: Control, socket: Option<OwnedFd>, segment: &OwnedFd) -> 
     let refused = setup::prepare();
     // Of the others' standard error nobody knows where it goes, and one line for each job is enough.
     setup::complain(&refused, startup.me == 0 || logging::has_file());
-    let (runtime, served) =
-        (startup.runtime_pid, offload::server_of(&startup.launch.parameters, &logging::host()).is_some());
-    let daemon = Daemon::new(startup, control, socket, segment, refused)?;
-    // What serves this host is started by a remote shell, which the site may have made to need what root has.
-    setup::give_up_capabilities(Some(runtime), served);
-    daemon.serve()
+    Daemon::new(startup, control, socket, segment, refused)?.serve()
 }
 
 impl Daemon {
@@ -200,6 +195,10 @@ impl Daemon {
         } else {
             None
         };
+        let chronicle = Chronicle::new(&startup, &host);
+        // Before the RDMA device is opened, which serves only threads with the rights of the one that did. What serves this
+        // host is started by a remote shell, which the site may have made to need what root has.
+        setup::give_up_capabilities(Some(startup.runtime_pid), server.is_some());
         let flags = neighbours::flags(launch, me, startup.incarnation);
         let limit = rendezvous::limit(parameters.timeout);
         let status = Server::new(&launch.nspace, me)
@@ -214,7 +213,7 @@ impl Daemon {
         };
         Ok(Self {
             suspension: parameters.stop_timeout.map(Suspension::new),
-            chronicle: Chronicle::new(&startup, &host),
+            chronicle,
             host,
             poller: Poller::new()?,
             control,

@@ -41,7 +41,8 @@ pub fn give_up_privileges() {
     let _ = set_dumpable(false);
 }
 
-/// Gives up the capabilities that only the start has needed, once everything is open that this process opens.
+/// Gives up the capabilities that only the start has needed. An RDMA device serves only threads with the rights of the one
+/// that has opened it, so none is opened before.
 /// `runtime` is the process whose children are watched. `hands_on` leaves them to the programs that this process starts.
 pub fn give_up_capabilities(runtime: Option<i32>, hands_on: bool) {
     let status = runtime.and_then(|pid| std::fs::read(format!("/proc/{pid}/status")).ok()).unwrap_or_default();

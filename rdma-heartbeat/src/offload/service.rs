@@ -83,9 +83,7 @@ pub fn run(host: &str, input: OwnedFd, output: OwnedFd) -> Result<(), Failure> {
     logging::start(&assignment.startup.launch, assignment.startup.me);
     let refused = setup::prepare();
     setup::complain(&refused, logging::has_file());
-    let service = Service::new(assignment, pipe)?;
-    setup::give_up_capabilities(None, false);
-    service.serve()
+    Service::new(assignment, pipe)?.serve()
 }
 
 enum Link {
@@ -128,6 +126,8 @@ impl Service {
         let transport = Udp::new(socket.into()).map_err(Failure::Socket)?;
         let network = Network::new(Box::new(transport), launch, me, incarnation);
         let insists = parameters.transport == Carrier::Verbs;
+        // Before the RDMA device is opened, which serves only threads with the rights of the one that did.
+        setup::give_up_capabilities(None, false);
         let own = workshop(parameters, assignment.address);
         let mut host_flags = Flags::new(own, insists, launch.key, me, incarnation, parameters.timeout);
         host_flags.settle(Some(me), None);

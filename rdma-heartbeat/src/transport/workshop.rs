@@ -10,7 +10,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use super::means::{Inlet, Means, Outlet};
-use crate::privileges;
 
 /// Enough for libibverbs and its drivers. All of it counts, because the daemon's memory is locked.
 const STACK: usize = 256 << 10;
@@ -116,7 +115,6 @@ impl Thread {
     pub fn start(mut means: Box<dyn Means>) -> std::io::Result<Self> {
         let (name, (jobs, taken), (done, products)) = (means.name(), channel(), channel());
         let work = move || {
-            privileges::keep(privileges::needed(privileges::permitted(), 0));
             for job in taken {
                 if done.send(carry_out(&mut *means, job)).is_err() {
                     return;
