@@ -15,7 +15,7 @@ pub(super) struct Links {
     /// Is watched by this node.
     emitter: Option<NodeId>,
     last_heartbeat: Option<Time>,
-    /// When the emitter is suspected if nothing comes; `None` while it is already suspected.
+    /// When the emitter is suspected if nothing comes; `None` once that time has come.
     suspect_at: Option<Time>,
     /// When to tell the emitter again whom to report to; `None` once it does.
     next_new_observer: Option<Time>,
@@ -67,6 +67,11 @@ impl Links {
         let heartbeat = self.observer.map(|_| self.next_heartbeat);
         let due = [heartbeat, self.suspect_at, self.next_new_observer];
         due.into_iter().flatten().min().unwrap_or(Time::MAX)
+    }
+
+    /// Whether the emitter still has time to report.
+    pub fn waits(&self) -> bool {
+        self.suspect_at.is_some()
     }
 
     /// Starts the suspicion timer again, for `patience` from now.

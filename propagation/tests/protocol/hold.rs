@@ -32,6 +32,11 @@ fn probes(solo: &mut Solo) -> usize {
     solo.sent().iter().filter(|sent| **sent == (ARBITER, Message::Probe)).count()
 }
 
+/// What the arbiter was asked.
+fn questions(solo: &mut Solo) -> Vec<Message> {
+    solo.sent().into_iter().filter(|(to, _)| *to == ARBITER).map(|(_, question)| question).collect()
+}
+
 #[test]
 fn a_member_holds_a_sixth_of_the_time_to_confirm_after_its_suspicion() {
     let mut solo = member();
@@ -121,6 +126,29 @@ fn a_contact_that_is_lost_again_leads_to_another_hold_and_another_doubt() {
     assert!(solo.out.contains(&Action::Hold));
     assert_eq!(solo.copies().iter().filter(|(_, copy)| copy.seq == 1).count(), 5);
     assert_eq!(holds(solo.run(191)), [Action::Stop(StopReason::CutOff)]);
+}
+
+#[test]
+fn a_held_member_looks_for_the_arbiter_and_accuses_nobody_for_a_timeout() {
+    let mut solo = held();
+    assert_eq!(questions(solo.skip().run(130)), vec![Message::Probe; 2]);
+    solo.run(131).hears(ARBITER, Message::ProbeReply);
+    // The silence may have been that of the cut: the emitter is asked to report, to where it should have.
+    assert!(solo.sent().contains(&(2, Message::NewObserver)));
+    for now in (135..231).step_by(9) {
+        solo.run(now).hears(ARBITER, Message::ProbeReply);
+        assert!(questions(&mut solo).iter().all(|question| *question == Message::Probe), "at {now}");
+    }
+    assert_eq!(questions(solo.run(230).skip().run(231)), [Message::Suspect { node: 2 }]);
+}
+
+#[test]
+fn a_timer_that_ran_while_its_member_was_held_begins_anew() {
+    let mut solo = member();
+    assert_eq!(holds(solo.run(95).hears(5, doubt(5)).run(105)), [Action::Hold]);
+    assert_eq!(holds(solo.run(108).hears(ARBITER, Message::ProbeReply)), [Action::Release]);
+    assert_eq!(questions(solo.run(207)), []);
+    assert_eq!(questions(solo.run(208)), [Message::Suspect { node: 2 }]);
 }
 
 #[test]

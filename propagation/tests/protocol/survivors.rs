@@ -404,6 +404,48 @@ fn a_split_that_heals_during_the_trial_costs_nobody() {
     }
 }
 
+/// Nodes 3 and 4 are cut off for so long that 3, whose emitter is 2, has suspected it and holds its ranks.
+fn held_by_a_split(length: u32, seed: u64) -> Network {
+    let mut network = Network::new(8, ARBITER, seed);
+    network.run(150);
+    network.split(|node| node == 3 || node == 4);
+    network.run(length);
+    assert!(network.nodes[3].held && network.nodes[3].stop.is_none(), "after {length} ms");
+    network
+}
+
+/// A member is stopped the moment the network heals, and replaced soon: nobody hears it meanwhile, and least of all the
+/// question of a trial.
+#[test]
+fn a_suspicion_of_the_time_of_a_split_is_not_pressed_when_it_heals() {
+    for (length, seed) in (111..=140).zip(1..) {
+        let mut network = held_by_a_split(length, seed);
+        network.pause(2, 80);
+        network.heal();
+        network.run(80);
+        network.restart(2);
+        network.run(700);
+        assert_one_ring_with_the_arbiter(&network);
+        let survivors = network.survivors();
+        assert!(survivors.contains(&2) && survivors.contains(&3), "{length}: {survivors:?}");
+    }
+}
+
+#[test]
+fn who_died_during_a_split_is_declared_within_a_timeout_and_a_trial_after_it() {
+    for (length, seed) in (111..=140).zip(1..) {
+        let mut network = held_by_a_split(length, seed);
+        network.kill(2);
+        network.heal();
+        // Up to 5 ms pass until the next question, and four messages of 2 ms each.
+        network.run(5 + 100 + 10 + 8);
+        assert!(network.nodes[0].dead().contains(&2), "{length}");
+        network.run(700);
+        assert_one_ring_with_the_arbiter(&network);
+        assert!(network.survivors().contains(&3), "{length}");
+    }
+}
+
 #[test]
 fn a_member_that_resumes_after_a_long_pause_takes_nobody_with_it() {
     check(
