@@ -19,7 +19,8 @@ pub mod pmix {
         /// Tells the local clients that a rank is dead. May be called from any thread; does not block.
         pub fn rw_pmix_notify_dead(nspace: *const c_char, rank: u32) -> c_int;
         /// Has the runtime connect processes of several namespaces with a fence among their daemons, and tells the plugin who
-        /// waits for whom there, or for what another process publishes. In PMIx's own thread.
+        /// waits for whom there, or for what another process publishes. Who asks it for the addresses of a process that has
+        /// ended is told that there are none. In PMIx's own thread.
         pub fn rw_pmix_watch_connections();
         /// Ends, in PMIx's own thread, what waits on this node for processes of several namespaces to come, if one of them
         /// is dead: PMIx counts those who were dead before among those to come. May be called from any thread until the
@@ -48,6 +49,9 @@ pub mod prte {
     unsafe extern "C" {
         /// Puts `rw_plugin_proc_state` and `rw_plugin_send_failed` in front of PRRTE 3's handlers; false if a table lacks one.
         pub fn rw_prte3_wrap(proc_states: *mut c_void, job_states: *mut c_void) -> bool;
+        /// Has daemons that ask for the addresses of a process told that there are none, if `rw_plugin_has_ended` says so. Takes
+        /// `prte_rml_base` and `prte_rml_send_buffer_nb`; does nothing if no such question is expected.
+        pub fn rw_prte3_answer_for_the_ended(messages: *mut c_void, send: *mut c_void);
         /// Switches a parameter of PRRTE's framework `state` on, the default for jobs whose launch does not say; does nothing
         /// if there is no such parameter.
         pub fn rw_prte3_switch_on(parameter: *const c_char);

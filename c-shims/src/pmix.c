@@ -276,8 +276,24 @@ static pmix_status_t watched_lookup(const pmix_proc_t *proc, char **keys, const 
     return status;
 }
 
+static pmix_server_dmodex_req_fn_t stock_modex;
+
+/* PRRTE 3.0.8 takes a job that it has forgotten for one that it is yet to hear of, and waits (dmodex_req). */
+static pmix_status_t modex_of_the_living(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+                                         pmix_modex_cbfunc_t callback, void *data)
+{
+    if (rw_plugin_has_ended(proc->nspace, proc->rank)) {
+        return PMIX_ERR_NOT_FOUND;
+    }
+    return stock_modex(proc, info, ninfo, callback, data);
+}
+
 void rw_pmix_watch_connections(void)
 {
+    if (NULL != pmix_host_server.direct_modex && modex_of_the_living != pmix_host_server.direct_modex) {
+        stock_modex = pmix_host_server.direct_modex;
+        pmix_host_server.direct_modex = modex_of_the_living;
+    }
     if (NULL != pmix_host_server.connect && NULL != pmix_host_server.fence_nb) {
         pmix_host_server.connect = connect_by_fence;
     }

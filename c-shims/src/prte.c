@@ -1,9 +1,11 @@
-/* PRRTE 3 in prterun: its table of process states, seen through the two structs that are the same in every 3.0 release
- * (checked against libprrte's version before use).  The packages ship no usable PRRTE headers, hence the declarations. */
+/* PRRTE 3: its table of process states and its list of awaited messages, seen through structs that are the same in every
+ * 3.0 release (checked against libprrte's version before use).  The packages ship no usable PRRTE headers, hence the
+ * declarations. */
 #include "src/include/pmix_config.h"
 
 #include <event.h>
 
+#include "pmix.h"
 #include "pmix_common.h"
 #include "src/class/pmix_list.h"
 #include "src/mca/base/pmix_mca_base_var.h"
@@ -11,6 +13,7 @@
 #include "ringwatch_shims.h"
 
 enum { STATE_TERMINATED = 20, STATE_ERROR = 50, STATE_COMM_FAILED = 56 };
+enum { TAG_DIRECT_MODEX = 50, TAG_DIRECT_MODEX_ANSWER = 51 }; /* src/rml/rml_types.h */
 
 typedef void (*state_callback)(int fd, short what, void *caddy);
 
@@ -28,6 +31,24 @@ struct state_caddy { /* prte_state_caddy_t, same file */
     int32_t job_state;
     pmix_proc_t name;
     uint32_t proc_state;
+};
+
+typedef void (*message_callback)(int status, pmix_proc_t *sender, pmix_data_buffer_t *message, uint32_t tag, void *data);
+
+struct posted_receive { /* prte_rml_posted_recv_t, src/rml/rml_types.h */
+    pmix_list_item_t super;
+    bool buffer_data;
+    pmix_proc_t peer;
+    uint32_t tag;
+    bool persistent;
+    message_callback callback;
+    void *data;
+};
+
+struct messages { /* the head of prte_rml_base_t, src/rml/rml.h */
+    int outputs[2];
+    int max_retries;
+    pmix_list_t posted;
 };
 
 struct process_info { /* the head of prte_process_info_t, src/util/proc_info.h */
@@ -89,6 +110,56 @@ bool rw_prte3_wrap(void *proc_states, void *job_states)
         }
     }
     return NULL != stock_terminated && NULL != stock_error && NULL != stock_job_error;
+}
+
+/* PRRTE's own callback for the message of a daemon that asks for the addresses of a process of this node, and its function
+ * to send one. */
+static message_callback stock_asked;
+static int (*send_message)(pmix_rank_t daemon, pmix_data_buffer_t *message, uint32_t tag);
+
+/* As PRRTE's own answer (_mdxresp, send_error). */
+static bool has_no_address(pmix_rank_t daemon, pmix_proc_t *proc, int request)
+{
+    pmix_status_t status = PMIX_ERR_NOT_FOUND;
+    pmix_data_buffer_t *answer = PMIx_Data_buffer_create();
+    if (NULL != answer && PMIX_SUCCESS == PMIx_Data_pack(NULL, answer, &status, 1, PMIX_STATUS)
+        && PMIX_SUCCESS == PMIx_Data_pack(NULL, answer, proc, 1, PMIX_PROC)
+        && PMIX_SUCCESS == PMIx_Data_pack(NULL, answer, &request, 1, PMIX_INT)
+        && 0 == send_message(daemon, answer, TAG_DIRECT_MODEX_ANSWER)) {
+        return true;
+    }
+    if (NULL != answer) {
+        PMIx_Data_buffer_release(answer);
+    }
+    return false;
+}
+
+static void on_asked(int status, pmix_proc_t *sender, pmix_data_buffer_t *message, uint32_t tag, void *data)
+{
+    pmix_proc_t proc;
+    int request;
+    int32_t one = 1;
+    char *start = message->unpack_ptr;
+    bool read = PMIX_SUCCESS == PMIx_Data_unpack(NULL, message, &proc, &one, PMIX_PROC);
+    one = 1;
+    read = read && PMIX_SUCCESS == PMIx_Data_unpack(NULL, message, &request, &one, PMIX_INT);
+    message->unpack_ptr = start;
+    if (read && rw_plugin_has_ended(proc.nspace, proc.rank) && has_no_address(sender->rank, &proc, request)) {
+        return;
+    }
+    stock_asked(status, sender, message, tag, data);
+}
+
+void rw_prte3_answer_for_the_ended(void *messages, void *send)
+{
+    struct posted_receive *receive;
+    PMIX_LIST_FOREACH (receive, &((struct messages *) messages)->posted, struct posted_receive) {
+        if (TAG_DIRECT_MODEX == receive->tag && on_asked != receive->callback) {
+            send_message = (int (*)(pmix_rank_t, pmix_data_buffer_t *, uint32_t)) send;
+            stock_asked = receive->callback;
+            receive->callback = on_asked;
+        }
+    }
 }
 
 /* PRRTE keeps its parameters in PMIx's registry. */

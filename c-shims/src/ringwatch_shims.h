@@ -35,6 +35,7 @@ void rw_plugin_looking_up(const void *id, const void *proc, const char *key,
 bool rw_plugin_connected(const void *id);
 void rw_plugin_look_at_connections(void);
 bool rw_plugin_has_dead(const void *procs, size_t nprocs);
+bool rw_plugin_has_ended(const char *nspace, uint32_t rank);
 
 int rw_pmix_parameter(const char *name, const char *help, char **storage);
 void rw_pmix_environment(void *environment, const char *name, const char *value);
@@ -45,13 +46,14 @@ uint32_t rw_pmix_my_rank(void);
 const char *rw_pmix_my_nspace(void);
 const char *rw_pmix_built_for(void);
 
-/* prte.c, PRRTE 3 in prterun */
+/* prte.c, PRRTE 3 in prterun and prted */
 enum { RW_PRTE_CALL_STOCK = 0, RW_PRTE_HANDLED = 1 };
 int rw_plugin_proc_state(const char *nspace, uint32_t rank, uint32_t state);
 
 int rw_plugin_send_failed(void);
 
 bool rw_prte3_wrap(void *proc_states, void *job_states);
+void rw_prte3_answer_for_the_ended(void *messages, void *send);
 void rw_prte3_switch_on(const char *parameter);
 uint32_t rw_prte3_num_daemons(const void *process_info);
 const char *rw_prte_hostname(void *function, const char *nspace, uint32_t rank);

@@ -241,7 +241,10 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
         // Without it nothing is lost but the news of ranks that end before MPI_Init.
         if let Ok(runtime) = OWN_RANKS.get_or_init_with(prte_hooks::find) {
             runtime.watch_processes();
+            runtime.answer_for_the_ended();
         }
+    } else if let Some(runtime) = RUNTIME.get() {
+        runtime.answer_for_the_ended();
     }
     Supervisor::run(Arc::clone(&job))?;
     Ok(job.variables(0))
@@ -286,6 +289,14 @@ pub fn publisher(key: &CStr) -> Vec<connections::Process> {
 /// Whether one of these processes is known to be dead.
 pub fn has_dead(processes: &[connections::Process]) -> bool {
     JOB.get().is_some_and(|job| connections::has_dead(job, processes))
+}
+
+/// Whether this node has nothing of a process any more, neither PMIx nor PRRTE: it has ended, or all of its job that were
+/// here have.
+pub fn has_ended(nspace: &CStr, rank: u32) -> bool {
+    let Some(job) = JOB.get() else { return false };
+    let terminated = |number| lock(&job.terminated).contains(&number);
+    job.jobs.is_over(nspace) || job.jobs.number(nspace, rank).is_some_and(terminated)
 }
 
 /// A local client ended without finalizing, or is about to.

@@ -228,6 +228,17 @@ pub unsafe extern "C" fn rw_plugin_has_dead(processes: *const connections::Proce
     guarded(false, || job::has_dead(processes))
 }
 
+/// Whether a process has ended, so that this node cannot answer for it any more.
+///
+/// # Safety
+/// `nspace` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_has_ended(nspace: *const c_char, rank: u32) -> bool {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded(false, || job::has_ended(nspace, rank))
+}
+
 /// PRRTE is about to act on the error or the end of a process; returns whether it still should. In PRRTE's own thread.
 ///
 /// # Safety

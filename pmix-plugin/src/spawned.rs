@@ -47,7 +47,7 @@ impl Jobs {
         }
         let inner = self.inner();
         let job = inner.spawned.iter().find(|job| job.nspace.as_bytes() == nspace.to_bytes())?;
-        Some(job.first + rank).filter(|rank| job.has(*rank))
+        job.first.checked_add(rank).filter(|rank| job.has(*rank))
     }
 
     /// Namespace of a rank, and its rank there; `None` if nobody has the number.
@@ -78,6 +78,11 @@ impl Jobs {
         let inner = self.inner();
         let job = inner.spawned.iter().find(|job| job.nspace.as_bytes() == nspace.to_bytes());
         job.map_or(0..0, |job| job.first..job.first + u32::try_from(job.rank_nodes.len()).unwrap_or(0))
+    }
+
+    /// Whether the processes of one of the jobs have ended.
+    pub fn is_over(&self, nspace: &CStr) -> bool {
+        self.number(nspace, 0).is_some() && !self.inner().open.contains(nspace)
     }
 
     /// The processes of a job have ended; true if no other job is left.
@@ -153,6 +158,8 @@ mod tests {
         assert_eq!((jobs.number(c"a@3", 2), jobs.number(c"a@2", 0)), (None, None));
         assert_eq!((jobs.name_of(7), jobs.name_of(4)), (Some((c"a@3".to_owned(), 1)), None));
         assert_eq!((jobs.spawned_ranks_of(1), jobs.spawned_ranks(c"a@3")), (vec![6], 6..8));
-        assert!(!jobs.finish(c"a@1") && !jobs.finish(c"a@1") && jobs.finish(c"a@3"));
+        assert_eq!((jobs.number(c"a@3", u32::MAX - 1), jobs.is_over(c"a@2")), (None, false));
+        assert!(!jobs.is_over(c"a@1") && !jobs.finish(c"a@1") && !jobs.finish(c"a@1"));
+        assert!(jobs.is_over(c"a@1") && !jobs.is_over(c"a@3") && jobs.finish(c"a@3"));
     }
 }

@@ -37,6 +37,9 @@ pub trait Runtime: Send + Sync {
     /// `rw_plugin_send_failed`, before PRRTE acts on them. Only while PRRTE's own
     /// thread waits for this one.
     fn watch_processes(&self) -> bool;
+    /// Has daemons that ask this one for the addresses of a process told that there are none, if `rw_plugin_has_ended` says
+    /// so. Only while PRRTE's own thread waits for this one.
+    fn answer_for_the_ended(&self);
     /// Has jobs that are launched from now on go on without ranks that fail, as `mpirun --with-ft` has the first one.
     fn survive_failures(&self);
     /// What a state means.

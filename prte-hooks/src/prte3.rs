@@ -38,6 +38,8 @@ const TIME_LIMIT: c_int = -15;
 pub struct Prte3 {
     proc_states: *mut c_void,
     job_states: *mut c_void,
+    messages: *mut c_void,
+    send_message: *mut c_void,
     process_info: *const c_void,
     daemon_of: *mut c_void,
     host_of: *mut c_void,
@@ -67,6 +69,8 @@ impl Prte3 {
             Ok(Self {
                 proc_states: need(c"prte_proc_states")?,
                 job_states: need(c"prte_job_states")?,
+                messages: need(c"prte_rml_base")?,
+                send_message: need(c"prte_rml_send_buffer_nb")?,
                 process_info: need(c"prte_process_info")?,
                 daemon_of: need(c"prte_get_proc_daemon_vpid")?,
                 host_of: need(c"prte_get_proc_hostname")?,
@@ -110,6 +114,11 @@ impl Runtime for Prte3 {
     fn watch_processes(&self) -> bool {
         // SAFETY: PRRTE's thread waits for the caller, so nobody walks the list.
         unsafe { prte::rw_prte3_wrap(self.proc_states, self.job_states) }
+    }
+
+    fn answer_for_the_ended(&self) {
+        // SAFETY: as above.
+        unsafe { prte::rw_prte3_answer_for_the_ended(self.messages, self.send_message) }
     }
 
     fn survive_failures(&self) {

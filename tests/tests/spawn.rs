@@ -134,6 +134,32 @@ fn scope_group_interrupts_both_sides() {
     });
 }
 
+/// They come to the end of their program while one of those who spawned them has yet to look them up: the runtime has
+/// forgotten their addresses, on its nodes alone, on prterun's, and on all.
+#[test]
+fn children_end_before_a_late_parent_looks_them_up() {
+    in_lab(|lab| {
+        let spread = ["--map-by", "node", "--bind-to", "none"];
+        for (hosts, room, options) in
+            [(&["h1", "h2", "h3", "h4"][..], 1, &[][..]), (&["h1", "h2"], 3, &spread), (&["h1", "h2"], 2, &spread)]
+        {
+            let (late, parents, children) = (1, [0, 1], [2, 3]);
+            let job = job("brief", &late.to_string()).on(hosts, room).ranks(2).options(options);
+            let mut job = job.start(lab);
+            job.wait_for("finalized", &children);
+            job.wait_for("late", &[late]);
+            job.wait_until_gone("the spawned ranks", &children.map(|rank| job.pid(rank)), LIMIT);
+            job.go();
+            let outcome = job.finish();
+            for rank in parents {
+                require(&outcome, rank, "spawned", &["0"]);
+                require(&outcome, rank, "agreed", &["0"]);
+            }
+            ended(&outcome, parents.into_iter().chain(children));
+        }
+    });
+}
+
 /// The first job has ended: those that it spawned are still watched, and mpirun waits for them.
 #[test]
 fn children_outlive_their_parents() {
