@@ -13,22 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "class.h"
+#include "draw.h"
 #include "world.h"
 
 enum { COMMUNICATORS = 3, ROUNDS = 40, FIRST_ROUNDS = 10, LONGEST_LIFE_US = 1000 };
-
-static unsigned long seed = 1;
-
-static unsigned long draw(void) {
-    seed = seed * 6364136223846793005UL + 1442695040888963407UL;
-    return seed >> 33;
-}
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 static void dies(int signal) {
     (void)signal;

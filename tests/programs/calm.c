@@ -7,15 +7,10 @@
  */
 #include <mpi.h>
 
+#include "class.h"
 #include "diary.h"
 
 enum { MANY = 100, ROUNDS = 50 };
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 int main(int count, char **arguments) {
     MPI_Init(&count, &arguments);

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "class.h"
 #include "diary.h"
 
 enum { TAG = 7, SIZE = 4, MOST = 2 };
@@ -32,12 +33,6 @@ static const char *scenario = "one", *how = "wait";
 static int victim = -1;
 
 static bool is(const char *name) { return !strcmp(scenario, name); }
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 /* Messages around the ring of a communicator, and the longest time that one call of MPI_Testall took. */
 static int work(MPI_Comm calm, int count, MPI_Request *requests) {

@@ -17,18 +17,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "class.h"
 #include "death.h"
 #include "world.h"
 
 enum { MOST_OPERATIONS = 5, TAG = 7 };
 
 static MPI_Request from_victim[MOST_OPERATIONS];
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 static const char *const constructors[] = {"dup", "idup", "split", "create", "cart_create"};
 enum { CONSTRUCTORS = sizeof constructors / sizeof *constructors };

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "class.h"
 #include "death.h"
 #include "diary.h"
 
@@ -35,12 +36,6 @@ static MPI_Comm calm;
 static MPI_Request from_victim[MOST_OPERATIONS];
 static MPI_Win windows[MOST_OPERATIONS];
 static MPI_File files[MOST_OPERATIONS];
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 static MPI_Info with(const char *key, const char *value) {
     MPI_Info info;

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "class.h"
 #include "death.h"
 #include "world.h"
 
@@ -32,12 +33,6 @@ static char long_message[LONG_MESSAGE];
 /* Keeps the scope local, whatever the default: here deaths are looked for. */
 static MPI_Comm calm;
 static MPI_Request from_victim[MOST_OPERATIONS];
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 static MPI_Info info_with_scope(const char *scope) {
     MPI_Info info;

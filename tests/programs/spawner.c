@@ -30,6 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "class.h"
 #include "diary.h"
 
 enum { TAG = 7 };
@@ -47,12 +48,6 @@ __attribute__((visibility("default"))) int PMIx_Get(const char *process, const c
         *late_go = 0;
     }
     return own(process, key, info, count, value);
-}
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
 }
 
 /* An exchange of messages, collectives, one more communicator, and an orderly parting. */

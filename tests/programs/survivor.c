@@ -50,6 +50,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "class.h"
 #include "diary.h"
 
 enum { ROUNDS = 20, LONG_MESSAGE = 1 << 20, MOST_VICTIMS = 64 };
@@ -166,12 +167,6 @@ static void second_inside(const char *where) {
 }
 
 /* --- the operations ------------------------------------------------------- */
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 /* MPI_Allreduce that must not lie. Sets *any if some rank says yes. */
 static int allreduce(MPI_Comm on, bool yes, bool *any) {

@@ -24,30 +24,19 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "class.h"
 #include "death.h"
+#include "draw.h"
 #include "world.h"
 
 enum { MOST_OPERATIONS = 5, MOST_MEMBERS = 16, SEVERAL = 4, TAG = 7, LAST_CALL = 8, LONGEST_LIFE_US = 4000 };
 
-static unsigned long seed = 1;
 /* Keeps the errors local, whatever the default: here deaths are looked for. */
 static MPI_Comm calm;
 static MPI_Request from_victim[MOST_OPERATIONS];
 static char data_path[600];
 static MPI_Win window;
 static MPI_File file;
-
-/* The same sequence at every rank: a linear congruential generator. */
-static unsigned long draw(void) {
-    seed = seed * 6364136223846793005UL + 1442695040888963407UL;
-    return seed >> 33;
-}
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 static void set_key(MPI_Comm comm, const char *key, const char *value) {
     MPI_Info info;
