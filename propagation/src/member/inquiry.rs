@@ -10,7 +10,8 @@
 //! to it by the jumps of +-1 of the broadcast graph.
 //!
 //! A member that holds its ranks finds that it may be cut off itself, and then the silence of its emitter says nothing:
-//! it looks for the arbiter, and accuses nobody until it has watched for one more timeout after the hold.
+//! it looks for the arbiter, and accuses nobody until it has watched for one more timeout after the hold. That happens once
+//! until the emitter reports: where answers are so slow that holds come and go, the dead must be accused all the same.
 //!
 //! Only the arbiter's word ends a hold. If the suspicion behind it is settled otherwise, the emitter reports after all,
 //! say, then the member goes on asking the arbiter for a sign of life, and stops if none comes.
@@ -200,10 +201,8 @@ impl Member {
     pub(super) fn on_contact(&mut self, now: Time, out: &mut Vec<Action>) -> bool {
         self.inquiries.probe = None;
         let was_held = std::mem::take(&mut self.inquiries.held);
-        if was_held {
-            // A timer that is about to run out has counted the time of the cut, too.
-            self.links.forgive(now, self.config.timeout);
-        }
+        // A timer that is about to run out has counted the time of the cut, too.
+        let is_excused = was_held && self.links.excuse(now, self.config.timeout);
         let Some(suspicion) = &mut self.inquiries.suspicion else {
             return was_held;
         };
@@ -212,7 +211,7 @@ impl Member {
             // The suspect itself is heard: only its heartbeats go astray.
             self.inquiries.suspicion = None;
             self.watch_again(now, out);
-        } else if was_held {
+        } else if is_excused {
             // The suspicion stays, for the contact may get lost once more; it is no accusation meanwhile.
             self.watch_again(now, out);
         }
@@ -302,7 +301,7 @@ impl Member {
         };
         // About itself the arbiter can only be asked whether it is there.
         let about_arbiter = self.config.arbiter == Some(node);
-        let may_be_cut_off = self.inquiries.held || self.links.waits();
+        let may_be_cut_off = self.inquiries.held && !self.links.is_excused() || self.links.waits();
         let message = if about_arbiter || may_be_cut_off { Message::Probe } else { Message::Suspect { node } };
         self.send_to_arbiter(message, out);
     }

@@ -19,6 +19,8 @@ pub(super) struct Links {
     suspect_at: Option<Time>,
     /// When to tell the emitter again whom to report to; `None` once it does.
     next_new_observer: Option<Time>,
+    /// It was given time because of a cut, and has not reported since.
+    excused: bool,
 }
 
 impl Links {
@@ -35,6 +37,7 @@ impl Links {
             suspect_at: emitter.map(|_| now.saturating_add(patience)),
             // After a restart the emitter may not know whom to report to: a death may have come in between.
             next_new_observer: (config.incarnation > 0 && emitter.is_some()).then_some(now),
+            excused: false,
         }
     }
 
@@ -48,6 +51,7 @@ impl Links {
             last_heartbeat: None,
             suspect_at: None,
             next_new_observer: None,
+            excused: false,
         }
     }
 
@@ -84,6 +88,21 @@ impl Links {
         if let Some(at) = &mut self.suspect_at {
             *at = now.saturating_add(timeout).max(*at);
         }
+    }
+
+    /// A cut may have kept heartbeats away: the emitter has another `timeout`, once until it reports. Returns whether that was
+    /// this time.
+    pub fn excuse(&mut self, now: Time, timeout: Time) -> bool {
+        let is_first = !std::mem::replace(&mut self.excused, true);
+        if is_first {
+            self.forgive(now, timeout);
+        }
+        is_first
+    }
+
+    /// Whether the emitter was given that time, and has not reported since.
+    pub fn is_excused(&self) -> bool {
+        self.excused
     }
 
     /// Asks the emitter (again) for heartbeats.
@@ -129,6 +148,7 @@ impl Member {
         }
         self.links.last_heartbeat = Some(now);
         self.links.next_new_observer = None;
+        self.links.excused = false;
         self.links.trust(now, self.config.timeout);
         self.inquiries.suspicion_refuted();
         self.settle_hold(now, out);
@@ -198,6 +218,7 @@ impl Member {
     fn watch(&mut self, now: Time, emitter: Option<NodeId>, out: &mut Vec<Action>) {
         self.links.emitter = emitter;
         self.links.last_heartbeat = None;
+        self.links.excused = false;
         self.inquiries.suspicion_refuted();
         self.settle_hold(now, out);
         // Twice the timeout: the new emitter must hear of its new observer first (T3).

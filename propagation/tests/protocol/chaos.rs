@@ -309,6 +309,12 @@ fn what_many_nodes_take_to_their_graves_is_said_again() {
     run([62_201, 81_927].into_iter());
 }
 
+/// Each answer takes so long that the ranks are held, and the question of that time is no accusation.
+#[test]
+fn the_dead_are_accused_where_holds_come_and_go() {
+    run([81_583].into_iter());
+}
+
 #[test]
 fn one_seed() {
     let seed = std::env::var("CHAOS_SEED").ok().and_then(|seed| seed.parse().ok());
