@@ -61,6 +61,8 @@ pub struct Job {
     counted: Mutex<BTreeSet<u32>>,
     /// Ranks whose end PRRTE has counted (prterun only).
     terminated: Mutex<BTreeSet<u32>>,
+    /// Ranks that were lost with their runtime daemon, whether or not `ringwatchd` has declared them (prterun only).
+    lost: Mutex<BTreeSet<u32>>,
     /// Ranks that ended by themselves with a status other than zero (prterun only).
     dissatisfied: Mutex<BTreeSet<u32>>,
     /// Keeps the segment reachable under its path.
@@ -230,6 +232,7 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
         forgotten: Mutex::default(),
         counted: Mutex::default(),
         terminated: Mutex::default(),
+        lost: Mutex::default(),
         dissatisfied: Mutex::default(),
         segment_file: file,
     });
@@ -458,8 +461,9 @@ impl Job {
     fn tell_if_nobody_is_left(&self, last: &CStr) {
         let Some(runtime) = RUNTIME.get() else { return };
         let entries = (0..self.segment.len()).filter_map(|index| self.segment.entry(index));
-        let dead: BTreeSet<u32> =
+        let mut dead: BTreeSet<u32> =
             entries.filter_map(|entry| if let Entry::Rank(rank) = entry { Some(rank) } else { None }).collect();
+        dead.extend(lock(&self.lost).iter());
         let own = 0..u32::try_from(self.launch.rank_nodes.len()).unwrap_or(u32::MAX);
         let nobody = own.chain(self.jobs.spawned_ranks(last)).all(|rank| dead.contains(&rank));
         if nobody && runtime.exit_status() == 0 && !self.ended.swap(true, Ordering::SeqCst) {
@@ -487,6 +491,9 @@ impl Job {
         if lock(&self.forgotten).insert(daemon) {
             runtime.forget_daemon(daemon);
             for rank in self.launch.ranks_of(daemon).chain(self.jobs.spawned_ranks_of(daemon)) {
+                if !lock(&self.terminated).contains(&rank) {
+                    lock(&self.lost).insert(rank);
+                }
                 if let Some((nspace, rank)) = self.jobs.name_of(rank) {
                     runtime.report_rank_lost(&nspace, rank);
                 }
