@@ -2,7 +2,7 @@
 
 use propagation::topology::{from_file, from_host_names, spread};
 use rdma_heartbeat::history::{self, Event, timeline};
-use rdma_heartbeat::{distribution, order, parameter_file};
+use rdma_heartbeat::{distribution, order, parameter_file, values};
 
 /// The names of a job's hosts in the first line, and below a topology file: in the ring that follows from it, or from
 /// the names alone, every node comes once.
@@ -37,6 +37,18 @@ pub fn parameter_file(bytes: &[u8]) {
         assert!(new.split(|byte| *byte == b'\n').any(|one| one.trim_ascii() == line.as_bytes()));
     }
     assert_eq!(parameter_file::set(&new, &values), new);
+}
+
+/// What the command line of `ringwatch` says.
+pub fn options(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let _ = (values::share(&text), values::seed(&text), values::threads(&text), values::runs(&text));
+    for (node, at) in text.split(',').flat_map(values::failure) {
+        assert_eq!(values::failure(&format!("{node}@{}us", at.as_micros())).map(|(again, _)| again), Ok(node));
+    }
+    if let Ok(rate) = values::rate(&text) {
+        assert!(rate.text == text && (1e-12..=1e6).contains(&rate.per_hour));
+    }
 }
 
 /// A history that was kept, for people, and what it tells about times.

@@ -9,6 +9,9 @@
 //! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment |
 //! | [`files`] | topology, parameter file, histories for people |
 //! | [`system`] | what the kernel says about processes and sockets, streams, names of ports |
+//!
+//! Without a target are words that are compared with a list of known ones (values of info keys, names of strategies), and
+//! what a parser of the standard library reads whole (addresses of RDMA ports, the number in a job's name).
 
 #![forbid(unsafe_code)]
 

@@ -15,7 +15,7 @@ use rdma_heartbeat::offload::{Assignment, FromService, ToService};
 use rdma_heartbeat::parameters::{DEFINITIONS, parse_duration, read, show};
 use rdma_heartbeat::segment::Segment;
 use rdma_heartbeat::status::Report;
-use rdma_heartbeat::versions::{Refusal, sentence, told_by_daemon};
+use rdma_heartbeat::versions::{Refusal, is_pmix, of_open_mpi, sentence, told_by_daemon};
 use rdma_heartbeat::watch::Watch;
 
 use crate::Bytes;
@@ -83,7 +83,7 @@ pub fn interfaces(bytes: &[u8]) {
 }
 
 /// The beginning of launch data that every release reads, a refusal that was made with the key or not, and what a
-/// `ringwatchd` says its release is.
+/// `ringwatchd` and the libraries that are installed say their release is.
 pub fn releases(bytes: &[u8]) {
     if let Err(Unreadable::Release(contact)) = LaunchData::from_bytes(bytes) {
         let again = encode(&contact).expect("what was read can be written");
@@ -96,6 +96,8 @@ pub fn releases(bytes: &[u8]) {
         assert!(opened.is_none_or(|opened| opened == refusal && !sentence([opened].iter()).contains(char::is_control)));
     }
     let text = String::from_utf8_lossy(bytes);
+    let numbers = of_open_mpi(&text).is_some() || prte_hooks::generation(&text).is_some() || is_pmix(&text, "5.0.7");
+    assert!(!numbers || text.contains(|c: char| c.is_ascii_digit()));
     assert!(told_by_daemon(&text).is_none_or(|release| text.contains(release) && !release.is_empty()));
 }
 
@@ -135,6 +137,9 @@ fn look(segment: &Segment) {
     for slot in 0..segment.slots() {
         let (count, _) = segment.raised(slot, now);
         assert!(count <= segment.len());
+        if let Some(error) = segment.error_after(slot, 0, now) {
+            assert!(!format!("{}{}", error.class, error.function).contains(|c: char| !c.is_ascii_graphic()));
+        }
         let _ = (segment.occupant(slot), segment.changes(slot), lifeline::is_broken(segment, slot));
     }
     let mut watch = Watch::new(

@@ -34,6 +34,7 @@ targets! {
     stops: fuzz::local::stops;
     topology: fuzz::files::topology;
     parameter_file: fuzz::files::parameter_file;
+    options: fuzz::files::options;
     timeline: fuzz::files::timeline;
     processes: fuzz::system::processes;
     sockets: fuzz::system::sockets;

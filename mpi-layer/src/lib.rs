@@ -16,6 +16,7 @@ mod construction;
 mod defaults;
 mod dynamic;
 mod endpoints;
+mod errors;
 mod handles;
 mod internals;
 mod keys;
@@ -129,12 +130,13 @@ impl Rank {
     #[cold]
     fn look(&self) -> c_int {
         let seen = SEEN.load(Ordering::Relaxed);
-        let mut watches = agreements::tell();
+        agreements::tell();
         let events = if self.segment.glance() == seen { 0 } else { self.catch_up() };
-        watches |= agreements::tell() | waiting::look(self.number) | calls::look();
+        // The others may have ended operations, by which agreements have deaths to be told of.
+        let watches = waiting::look(self.number) | calls::look() | agreements::tell();
         EXPECTED.store(if watches { ALWAYS } else { SEEN.load(Ordering::Relaxed) }, Ordering::Relaxed);
         // Another thread may have asked for more turns meanwhile.
-        if !watches && calls::look() {
+        if !watches && (calls::look() | agreements::tell()) {
             watch_progress();
         }
         events
@@ -158,6 +160,7 @@ impl Rank {
             if let Some(Entry::Rank(rank)) = self.segment.entry(index) {
                 self.report(mpi, rank);
                 communicators::somebody_died();
+                errors::somebody_died();
                 events += 1;
             }
         }
@@ -300,6 +303,7 @@ pub extern "C" fn rw_rank_init_done() {
         if let Some(rank) = RANK.get() {
             rank.enter(Phase::Running);
             communicators::initialised();
+            errors::watch();
             if rank.mpi().is_some() && openmpi::register_progress(progress) {
                 REGISTERED.store(true, Ordering::Relaxed);
             } else {

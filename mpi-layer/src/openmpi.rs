@@ -6,6 +6,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::AtomicI32;
 
+use rdma_heartbeat::versions;
+
 /// `PMIX_ERR_PROC_TERM_WO_SYNC`, the status under which Open MPI expects to hear of a dead process.
 const TERM_WITHOUT_SYNC: c_int = -200;
 /// `MCA_BASE_VAR_SOURCE_DEFAULT`: nobody has set the parameter.
@@ -148,14 +150,7 @@ pub fn release() -> Option<(u32, u32, u32)> {
         }
         CStr::from_ptr(buffer.as_ptr()).to_string_lossy().into_owned()
     };
-    parse_release(&text)
-}
-
-fn parse_release(text: &str) -> Option<(u32, u32, u32)> {
-    let number = text.strip_prefix("Open MPI v")?.split([',', ' ', '-']).next()?;
-    let digits = number.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let mut parts = digits.split('.').map(|part| part.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
-    Some((parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0)))
+    versions::of_open_mpi(&text)
 }
 
 /// An MCA parameter of Open MPI.
@@ -280,6 +275,11 @@ impl Library {
         // SAFETY: asks for libraries that are loaded already; the handle is kept for ever, as libmpi is.
         let open = |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
         [c"libmpi.so.40", c"libopen_mpi.so.40"].into_iter().map(open).find(|handle| !handle.is_null()).map(Self)
+    }
+
+    /// What the dynamic linker knows it by.
+    pub fn handle(&self) -> *mut c_void {
+        self.0
     }
 
     /// A function by its name.

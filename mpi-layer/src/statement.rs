@@ -10,7 +10,7 @@ use std::ffi::c_int;
 pub const ERR_OTHER: c_int = 16;
 pub const ERR_INTERN: c_int = 17;
 pub const ERR_PROC_FAILED: c_int = 75;
-const ERR_PROC_FAILED_PENDING: c_int = 76;
+pub const ERR_PROC_FAILED_PENDING: c_int = 76;
 pub const ERR_REVOKED: c_int = 77;
 
 /// The numbers of a statement: operations that have ended, the first one with an own error, and the standing.

@@ -127,13 +127,15 @@ pub fn is_answering() -> bool {
     ANSWERS.get()
 }
 
-/// All that the dead have sent has arrived: ends what they have not answered, and what they might yet send.
+/// All that the dead have sent has arrived: ends what they have not answered, and what they might yet send. An answer that a
+/// cut link has kept may come when the link is whole again, and would be written to frames that have been left.
 pub fn end_with_the_dead() {
-    let mut ended = Vec::new();
+    let (mut ended, mut processes) = (Vec::new(), BTreeSet::new());
     {
         let mut all = lock(&UNDER_WAY);
         let dead: Vec<usize> = all.iter().filter(|(_, one)| is_dead(one.process)).map(|(number, _)| *number).collect();
         for number in dead {
+            processes.extend(all.get(&number).map(|one| one.process));
             match all.get_mut(&number) {
                 Some(one) if one.is_awaited => one.is_lost = true,
                 _ => ended.extend(all.remove(&number)),
@@ -141,7 +143,6 @@ pub fn end_with_the_dead() {
         }
     }
     // Not under the lock: they may ask for more.
-    let processes: BTreeSet<usize> = ended.iter().map(|one| one.process).collect();
     processes.into_iter().for_each(cut);
     ended.into_iter().for_each(|one| one.complete(ERR_PROC_FAILED));
 }

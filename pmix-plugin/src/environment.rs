@@ -3,6 +3,8 @@
 use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
 
+use rdma_heartbeat::versions;
+
 /// Open MPI's search path for components, as an environment variable.
 const COMPONENT_PATH: &str = "OMPI_MCA_mca_base_component_path";
 
@@ -57,23 +59,12 @@ pub fn check_release() -> Result<(), String> {
         (CStr::from_ptr(c_shims::pmix::PMIx_Get_version()), CStr::from_ptr(c_shims::pmix::rw_pmix_built_for()))
     };
     let (loaded, built) = (loaded.to_string_lossy(), built.to_string_lossy());
-    if same_release(&loaded, &built) {
+    if versions::is_pmix(&loaded, &built) {
         return Ok(());
     }
     Err(format!(
         "the plugin was built for PMIx {built} and is loaded into '{loaded}': install the build for this release"
     ))
-}
-
-fn same_release(loaded: &str, built: &str) -> bool {
-    let built = numbers(built);
-    built.len() == 3 && loaded.split([' ', ',']).any(|word| numbers(word) == built)
-}
-
-/// The numbers of a version: 5, 0, 7 for `5.0.7a1` as for `v5L.0L.7L`.
-fn numbers(version: &str) -> Vec<u32> {
-    let number = |part: &str| part.trim_start_matches('v').split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
-    version.split('.').map_while(number).collect()
 }
 
 /// Path of `ringwatchd`: as configured, else beside this program, else the first in PATH.

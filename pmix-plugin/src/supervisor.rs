@@ -32,8 +32,11 @@ const RESTART_WINDOW: Duration = Duration::from_secs(10);
 const MIN_STALL: Duration = Duration::from_millis(20);
 /// How long a `ringwatchd` may write after the end of the job: twice what it takes itself for its log and its history.
 const LAST_LINES: Duration = Duration::from_secs(4);
-/// How long prterun waits for daemons that were told to end. One behind a link that was cut just then never answers.
+/// How long prterun waits for daemons that were told to end, and they for its word. One behind a link that was cut just then
+/// never answers, and never hears it.
 const LAST_WAIT: Duration = Duration::from_secs(10);
+/// How long a runtime daemon may take to end in order.
+const LAST_STEPS: Duration = Duration::from_secs(1);
 /// How often prterun looks whether it has come to that.
 const LAST_LOOK: Duration = Duration::from_millis(100);
 /// Buffer for packets of `ringwatchd`.
@@ -296,9 +299,17 @@ impl Supervisor {
 }
 
 /// Nothing watches the other nodes any more. In prterun: once all daemons have been told to end and have had their time,
-/// whoever is still awaited counts as lost. It ends with the process.
+/// whoever is still awaited counts as lost. In the others: who is not told to end in that time ends by itself. It ends with
+/// the process.
 fn see_out(job: &Job) {
-    let Some(runtime) = job.runtime() else { return };
+    let Some(runtime) = job.runtime() else {
+        std::thread::sleep(LAST_WAIT);
+        let end = |signal| nix::sys::signal::kill(nix::unistd::Pid::this(), signal);
+        let _ = end(Signal::SIGTERM);
+        std::thread::sleep(LAST_STEPS);
+        let _ = end(Signal::SIGKILL);
+        return;
+    };
     let mut told = None;
     loop {
         std::thread::sleep(LAST_LOOK);

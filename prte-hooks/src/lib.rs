@@ -89,7 +89,8 @@ pub fn find() -> Result<Box<dyn Runtime>, Unsupported> {
 }
 
 /// Major and minor number in a version such as `3.0.8` or `PRRTE v3.0.8`.
-fn generation(release: &str) -> Option<(u32, u32)> {
+#[must_use]
+pub fn generation(release: &str) -> Option<(u32, u32)> {
     let start = release.find(|c: char| c.is_ascii_digit())?;
     let mut numbers = release[start..].split('.');
     let major = numbers.next()?.parse().ok()?;

@@ -18,6 +18,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::Duration;
 
 use propagation::{Action, Config, EndReason, Member, RankReason, RingOrder, Time};
@@ -41,7 +42,7 @@ use crate::status::Server;
 use crate::suspension::Suspension;
 use crate::transport::{Flags, Udp};
 use crate::watch::{Sighting, Watch};
-use crate::{clock, logging, setup};
+use crate::{clock, leftovers, logging, setup};
 use chronicle::Chronicle;
 
 mod chronicle;
@@ -164,8 +165,11 @@ pub fn run(mut control: Control, socket: Option<OwnedFd>, segment: &OwnedFd) -> 
     logging::start(&startup.launch, startup.me);
     let refused = setup::prepare();
     // Of the others' standard error nobody knows where it goes, and one line for each job is enough.
-    setup::complain(&refused, startup.me == 0 || logging::has_file());
-    Daemon::new(startup, control, socket, segment, refused)?.serve()
+    let loud = startup.me == 0 || logging::has_file();
+    let mut daemon = Daemon::new(startup, control, socket, segment, refused)?;
+    setup::lock_the_rest(&mut daemon.refused);
+    setup::complain(&daemon.refused, loud);
+    daemon.serve()
 }
 
 impl Daemon {
@@ -294,6 +298,7 @@ impl Daemon {
             self.elapse(now);
             self.flush();
             if self.is_done(now) {
+                leftovers::remove(Path::new(leftovers::FOLDER), &self.startup.launch.nspace);
                 info!("ended");
                 return Ok(());
             }

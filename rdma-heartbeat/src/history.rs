@@ -130,6 +130,15 @@ pub enum Event {
         /// The dead, as far as they are new to it.
         dead: Vec<u32>,
     },
+    /// The first error that MPI has raised in a rank of this node since it learned of the last death.
+    Error {
+        /// The rank.
+        rank: u32,
+        /// The class of the error, as in `mpi.h`.
+        class: String,
+        /// The function of MPI that raised it.
+        function: String,
+    },
     /// This `ringwatchd` was kept from running, and does not trust its timers for a while.
     Late {
         /// For how long, in microseconds.
@@ -202,13 +211,15 @@ pub struct History {
     /// Bytes of older lines that memory has no room for any more.
     gone: u64,
     sink: Option<Sink>,
+    /// Records that the sink had no room for.
+    unwritten: u64,
 }
 
 impl History {
     /// An empty history of node `me`, which is also written into `sink`.
     #[must_use]
     pub fn new(job: &str, me: NodeId, sink: Option<Sink>) -> Self {
-        Self { job: job.to_owned(), me, lines: Vec::new(), gone: 0, sink }
+        Self { job: job.to_owned(), me, lines: Vec::new(), gone: 0, sink, unwritten: 0 }
     }
 
     /// Adds what happened at `at` on this node's monotonic clock. What memory has no room for any more is in the sink
@@ -226,15 +237,22 @@ impl History {
             host: host.to_owned(),
             event,
         };
-        let Ok(mut line) = serde_json::to_vec(&record) else { return };
-        line.push(b'\n');
+        let Some(line) = line_of(&record) else { return };
         if self.lines.len() + line.len() > MOST_BYTES {
             self.forget();
         }
         self.lines.extend_from_slice(&line);
         // A file is not bounded by the memory of this process.
-        if let Some(sink) = &self.sink {
-            sink.write(line);
+        let Some(sink) = &self.sink else { return };
+        if self.unwritten > 0 {
+            let omission = Record { node: self.me, event: Event::Omitted { records: self.unwritten }, ..record };
+            if line_of(&omission).is_some_and(|line| sink.write(line)) {
+                self.unwritten = 0;
+            }
+        }
+        // The omission has the place before it.
+        if self.unwritten > 0 || !sink.write(line) {
+            self.unwritten += 1;
         }
     }
 
@@ -251,16 +269,11 @@ impl History {
             _ => 1,
         };
         let (count, last) = old.fold((forgotten, first), |(count, _), line| (count + 1, line));
-        let omission = serde_json::from_slice(last)
-            .and_then(|last| {
-                let event = Event::Omitted { records: count };
-                serde_json::to_vec(&Record { node: self.me, event, ..last })
-            })
-            .map(|mut line| {
-                line.push(b'\n');
-                line
-            });
-        let omission = omission.unwrap_or_default();
+        let omission = serde_json::from_slice(last).map(|last| {
+            let event = Event::Omitted { records: count };
+            line_of(&Record { node: self.me, event, ..last })
+        });
+        let omission = omission.ok().flatten().unwrap_or_default();
         self.gone += end.saturating_sub(omission.len()) as u64;
         self.lines.splice(..end, omission);
     }
@@ -270,6 +283,12 @@ impl History {
     pub fn lines(&self) -> Lines<'_> {
         Lines { gone: self.gone, bytes: &self.lines }
     }
+}
+
+fn line_of(record: &Record) -> Option<Vec<u8>> {
+    let mut line = serde_json::to_vec(record).ok()?;
+    line.push(b'\n');
+    Some(line)
 }
 
 /// What memory has of a history.

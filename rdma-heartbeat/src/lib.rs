@@ -25,6 +25,8 @@
 //! | [`regularity`] | how regularly heartbeats come and the daemon turns: no I/O |
 //! | [`distribution`] | how often which time was measured: no I/O |
 //! | [`parameter_file`] | a value set in the file of parameters, for `ringwatch calibrate` |
+//! | [`leftovers`] | shared memory that ranks left behind |
+//! | [`values`] | what the command line of `ringwatch` says: no I/O |
 //! | [`interfaces`] | names, addresses and subnets of interfaces: no I/O |
 //! | [`sink`] | files that are written without waiting |
 //! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`], [`privileges`] | the operating system |
@@ -39,6 +41,7 @@ pub mod history;
 pub mod interfaces;
 pub mod job;
 pub mod launch;
+pub mod leftovers;
 pub mod lifeline;
 pub mod logging;
 pub mod network;
@@ -63,5 +66,6 @@ pub mod suspension;
 #[cfg(test)]
 mod testing;
 pub mod transport;
+pub mod values;
 pub mod versions;
 pub mod watch;

@@ -1,10 +1,12 @@
 //! The log: one line per event, `2026-01-01T00:00:00.000000Z INFO host text key=value`.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,8 +21,9 @@ use crate::clock;
 use crate::launch::LaunchData;
 use crate::sink::{Sink, expand};
 
-/// The file of the log.
+/// Where the lines of the log go.
 static SINK: OnceLock<Sink> = OnceLock::new();
+static HAS_FILE: AtomicBool = AtomicBool::new(false);
 
 /// Name of this host.
 #[must_use]
@@ -44,14 +47,17 @@ pub fn start(launch: &LaunchData, me: NodeId) {
             Sink::open(Path::new(&path))
                 .map_err(|error| complaints.push(format!("the log {path} cannot be opened ({error}); stderr is used")))
                 .ok()
-                .map(|sink| SINK.get_or_init(|| sink))
         }
     };
+    HAS_FILE.store(file.is_some(), Ordering::Relaxed);
+    // Standard error may be a file, too, and its file system may hang.
+    let stderr = || io::stderr().as_fd().try_clone_to_owned().and_then(|stderr| Sink::to(File::from(stderr))).ok();
+    let sink = file.or_else(stderr).map(|sink| SINK.get_or_init(|| sink));
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)
         .event_format(Line { host })
-        .with_writer(Output { file })
+        .with_writer(Output { sink })
         .finish();
     // It fails only if a log was started before, and then that one is used.
     let _ = tracing::subscriber::set_global_default(subscriber);
@@ -63,7 +69,7 @@ pub fn start(launch: &LaunchData, me: NodeId) {
 /// Whether the log is a file of its own.
 #[must_use]
 pub fn has_file() -> bool {
-    SINK.get().is_some()
+    HAS_FILE.load(Ordering::Relaxed)
 }
 
 /// Waits for the last lines of the log to be written.
@@ -95,14 +101,14 @@ where
 }
 
 struct Output {
-    file: Option<&'static Sink>,
+    sink: Option<&'static Sink>,
 }
 
 impl<'a> MakeWriter<'a> for Output {
     type Writer = Box<dyn Write + 'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        match self.file {
+        match self.sink {
             Some(sink) => Box::new(Lines(sink)),
             None => Box::new(Stderr),
         }

@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 use propagation::RankReason;
 
-use crate::procfs::{Sample, names_rank, number_in, state, stops};
+use crate::procfs::{Sample, names_a_rank, names_rank, number_in, state, stops};
 
 /// So many generations of wrappers may be between a runtime daemon and a rank.
 const MOST_ANCESTORS: usize = 32;
@@ -75,7 +75,7 @@ impl Pin {
         }
     }
 
-    /// Whether this process was started as that rank of that job: its environment is that of its start. One that hides it
+    /// Whether this process was started as that rank of that job: its environment is that of its start. One that hides it, or has written over it,
     /// is believed if it descends from the runtime daemon that starts the ranks, and one that has ended, which has none
     /// any more, like one that is gone.
     #[must_use]
@@ -84,7 +84,7 @@ impl Pin {
         if let Ok(file) = openat(&self.directory, "environ", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()) {
             let _ = File::from(file).read_to_end(&mut environment);
         }
-        if environment.is_empty() {
+        if !names_a_rank(&environment) {
             return self.has_ended() || self.fate().is_some() || self.descends_from(runtime);
         }
         names_rank(&environment, nspace, rank)

@@ -7,7 +7,7 @@
 pub fn owner<'a>(key: &str, nspaces: impl IntoIterator<Item = &'a str>) -> Option<(&'a str, u32)> {
     let (job, rank) = key.split_once(':')?.0.split_once('.')?;
     let (job, rank) = (job.parse().ok()?, rank.parse().ok()?);
-    nspaces.into_iter().find(|nspace| name_of(nspace) == Some(job)).map(|nspace| (nspace, rank))
+    nspaces.into_iter().find(|nspace| number_of(nspace) == Some(job)).map(|nspace| (nspace, rank))
 }
 
 /// What a process asks for under a key that begins with a port.
@@ -30,7 +30,8 @@ pub fn asked(key: &str) -> Option<Asked<'_>> {
 
 /// What Open MPI calls the job of a namespace: the number behind the `@`, and above it Bob Jenkins' one-at-a-time hash of
 /// what stands before, folded (`opal_pmix_convert_nspace`).
-fn name_of(nspace: &str) -> Option<u32> {
+#[must_use]
+pub fn number_of(nspace: &str) -> Option<u32> {
     let (universe, number) = nspace.rsplit_once('@')?;
     let mut hash = universe.bytes().fold(0_u32, |hash, byte| {
         let hash = hash.wrapping_add(byte.into());

@@ -50,6 +50,12 @@ pub fn stops(status: &[u8]) -> Option<u64> {
     is_stopped.then(|| number_in(status, "voluntary_ctxt_switches:").unwrap_or(0))
 }
 
+/// Whether an `environ` names a rank of whatever job at all.
+#[must_use]
+pub fn names_a_rank(environ: &[u8]) -> bool {
+    environ.split(|byte| *byte == 0).any(|one| one.starts_with(b"PMIX_NAMESPACE=") || one.starts_with(b"PMIX_RANK="))
+}
+
 /// Whether an `environ` names this rank.
 #[must_use]
 pub fn names_rank(environ: &[u8], nspace: &str, rank: u32) -> bool {

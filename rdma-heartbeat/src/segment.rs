@@ -21,15 +21,17 @@
 //!     32     4  jobs: how many were spawned (atomic, released after the job)
 //!     36    28  reserved
 //!     64  8*64  spawned jobs: number of the first rank u32, number of the job u32
-//!    576  64*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes),
-//!               raised u32: how much of the log the rank has reported to MPI, raised at u32: when, in microseconds
+//!    576 144*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes),
+//!               raised u32: how much of the log the rank has reported to MPI, raised at u32: when, in microseconds,
+//!               errors u32: errors of MPI noted, times two, odd while one is being written, error at u32: when the last
+//!               was raised, its class (36 bytes of text), the function that raised it (36 bytes of text)
 //!      …   8*c  log: kind u32, id u32
 //! ```
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -54,16 +56,20 @@ pub const SPARE_ENTRIES: u32 = 64 << 10;
 /// Spawned jobs that a segment knows.
 pub const MOST_JOBS: u32 = 64;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch2");
+const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch3");
 const JOBS: usize = 64;
 const JOB: usize = 8;
 const HEADER: usize = JOBS + JOB * MOST_JOBS as usize;
-const SLOT: usize = 64;
+const SLOT: usize = 144;
 const ENTRY: usize = 8;
 /// Offset of the lifeline in a slot.
 const LIFELINE: usize = 16;
 /// Offset of what a rank has reported to MPI.
 const RAISED: usize = 56;
+/// Offset of the last error that a rank has noted.
+const ERROR: usize = 64;
+/// Bytes of a name: the longest class has 27 letters, the longest function 30.
+const NAME: usize = 36;
 
 /// How far a local rank has come in its life with MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,6 +108,19 @@ pub enum Entry {
     Node(u32),
     /// No failure: all ranks of a node have left `MPI_Init`. Only in the log of node 0, whose `ringwatchd` counts them.
     Ready(u32),
+}
+
+/// An error that MPI has raised in a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RaisedError {
+    /// How many were noted so far.
+    pub count: u32,
+    /// When, if that was within half an hour.
+    pub at: Duration,
+    /// Its class, as in `mpi.h`.
+    pub class: String,
+    /// The function of MPI that raised it.
+    pub function: String,
 }
 
 /// Why a segment cannot be used.
@@ -313,10 +332,49 @@ impl Segment {
     pub fn raised(&self, slot: u32, now: Duration) -> (u32, Duration) {
         let offset = self.slot_offset(slot) + RAISED;
         let count = self.word(offset).load(Ordering::Acquire).min(self.len());
-        // Negative if the rank has come between the reader's look at the clock and at this.
-        let ago = clock_word(now).wrapping_sub(self.word(offset + 4).load(Ordering::Relaxed)) as i32;
-        let apart = Duration::from_micros(u64::from(ago.unsigned_abs()));
-        (count, if ago < 0 { now + apart } else { now.saturating_sub(apart) })
+        (count, time_of(self.word(offset + 4).load(Ordering::Relaxed), now))
+    }
+
+    /// Takes note that `function` of MPI has raised an error of this class in a rank, at `now`. Only one thread may do so
+    /// at a time. Names are kept as far as they are such.
+    pub fn note_error(&self, slot: u32, class: &str, function: &str, now: Duration) {
+        let offset = self.slot_offset(slot) + ERROR;
+        let errors = self.word(offset).load(Ordering::Relaxed) & !1;
+        self.word(offset).store(errors | 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.word(offset + 4).store(clock_word(now), Ordering::Relaxed);
+        self.write_name(offset + 8, class);
+        self.write_name(offset + 8 + NAME, function);
+        self.word(offset).store(errors.wrapping_add(2), Ordering::Release);
+    }
+
+    /// The last error that a rank has noted, if it is not one of the first `known` and is not being written.
+    #[must_use]
+    pub fn error_after(&self, slot: u32, known: u32, now: Duration) -> Option<RaisedError> {
+        let offset = self.slot_offset(slot) + ERROR;
+        let errors = self.word(offset).load(Ordering::Acquire);
+        if errors / 2 == known || errors % 2 == 1 {
+            return None;
+        }
+        let at = time_of(self.word(offset + 4).load(Ordering::Relaxed), now);
+        let (class, function) = (self.read_name(offset + 8), self.read_name(offset + 8 + NAME));
+        fence(Ordering::Acquire);
+        let same = self.word(offset).load(Ordering::Relaxed) == errors;
+        same.then_some(RaisedError { count: errors / 2, at, class, function })
+    }
+
+    fn write_name(&self, offset: usize, name: &str) {
+        let mut bytes = [0; NAME];
+        bytes.iter_mut().zip(name.bytes().take_while(is_of_a_name)).for_each(|(place, byte)| *place = byte);
+        for (index, word) in bytes.chunks_exact(4).enumerate() {
+            let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            self.word(offset + 4 * index).store(word, Ordering::Relaxed);
+        }
+    }
+
+    fn read_name(&self, offset: usize) -> String {
+        let words = (0..NAME / 4).map(|index| self.word(offset + 4 * index).load(Ordering::Relaxed).to_le_bytes());
+        words.flatten().take_while(is_of_a_name).map(char::from).collect()
     }
 
     /// First word of the lock of a slot: see [`crate::lifeline`].
@@ -423,6 +481,19 @@ fn clock_word(now: Duration) -> u32 {
     (now.as_micros() & u128::from(u32::MAX)) as u32
 }
 
+/// The moment within half an hour of `now` that such a word means.
+fn time_of(word: u32, now: Duration) -> Duration {
+    // Negative if the writer has come between the reader's look at the clock and at this.
+    let ago = clock_word(now).wrapping_sub(word) as i32;
+    let apart = Duration::from_micros(u64::from(ago.unsigned_abs()));
+    if ago < 0 { now + apart } else { now.saturating_sub(apart) }
+}
+
+/// Names of MPI consist of these; a rank gone wild may write anything.
+fn is_of_a_name(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || *byte == b'_'
+}
+
 /// Path under which another process of the same user can open the segment of this one.
 #[must_use]
 pub fn path_of(file: &OwnedFd) -> String {
@@ -452,6 +523,26 @@ mod tests {
             (2, Some(Entry::Rank(9)), Some(Entry::Node(2)))
         );
         assert_eq!(reader.entry(2), None);
+    }
+
+    #[test]
+    fn the_last_error_of_a_rank_is_known_to_others_and_only_names_are() {
+        let (segment, _file) = Segment::create(&[4, 5], 3).unwrap();
+        let now = Duration::from_secs(9);
+        assert_eq!(segment.error_after(1, 0, now), None);
+        segment.note_error(1, "MPI_ERR_PROC_FAILED: Process Failure", "MPI_Neighbor_alltoallw_init", now);
+        let error = segment.error_after(1, 0, now + Duration::from_millis(3)).unwrap();
+        assert_eq!((error.count, error.at), (1, now));
+        assert_eq!(
+            (error.class.as_str(), error.function.as_str()),
+            ("MPI_ERR_PROC_FAILED", "MPI_Neighbor_alltoallw_init")
+        );
+        segment.note_error(1, &"x".repeat(NAME + 1), "\u{1b}[2Jno name", now);
+        let error = segment.error_after(1, 1, now).unwrap();
+        assert_eq!((error.count, error.class.len(), error.function.as_str()), (2, NAME, ""));
+        assert_eq!(segment.error_after(1, 2, now), None, "it is known");
+        // Its neighbours keep what they have.
+        assert_eq!((segment.error_after(0, 0, now), segment.rank(1), segment.entry(0)), (None, 5, None));
     }
 
     #[test]

@@ -77,7 +77,8 @@ impl Right {
     }
 }
 
-/// Asks for priority, for locked memory and for exact timers; returns what was refused, and is done without.
+/// Asks for priority, for locked memory and for exact timers; returns what was refused, and is done without. What is mapped
+/// later may stay out of the lock: see [`lock_the_rest`].
 pub fn prepare() -> Vec<Right> {
     let mut refused = Vec::new();
     if let Err(error) = raise_priority() {
@@ -150,4 +151,14 @@ fn lock_memory() -> Result<(), Errno> {
     let _ = setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY);
     let wide = getrlimit(limit).is_ok_and(|(soft, _)| soft >= LOCKED_LIMIT);
     mlockall(if wide { MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE } else { MlockAllFlags::MCL_CURRENT })
+}
+
+/// Locks what was mapped since [`prepare`], once all that a job needs is there.
+pub fn lock_the_rest(refused: &mut Vec<Right>) {
+    if !refused.contains(&Right::Memory) {
+        if let Err(error) = lock_memory() {
+            debug!(%error, "not all memory is locked");
+            refused.push(Right::Memory);
+        }
+    }
 }

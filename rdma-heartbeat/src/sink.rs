@@ -12,7 +12,7 @@ use propagation::NodeId;
 use crate::privileges;
 
 /// Most pieces that wait to be written; what comes when it is full is lost.
-const WAITING: usize = 1024;
+const WAITING: usize = 4096;
 /// How long the end of the process waits for what is not written yet.
 const PATIENCE: Duration = Duration::from_secs(1);
 const STACK: usize = 64 << 10;
@@ -37,7 +37,14 @@ impl Sink {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;
         }
-        let mut file = File::options().append(true).create(true).mode(0o600).open(path)?;
+        Self::to(File::options().append(true).create(true).mode(0o600).open(path)?)
+    }
+
+    /// Writes to a file that is open.
+    ///
+    /// # Errors
+    /// If the system has no thread left.
+    pub fn to(mut file: File) -> io::Result<Self> {
         let (pieces, waiting) = sync_channel(WAITING);
         std::thread::Builder::new().name("sink".into()).stack_size(STACK).spawn(move || {
             privileges::keep(0);
@@ -51,9 +58,9 @@ impl Sink {
         Ok(Self { pieces })
     }
 
-    /// Has bytes written as soon as possible, after those before; never waits.
-    pub fn write(&self, bytes: Vec<u8>) {
-        let _ = self.pieces.try_send(Piece::Bytes(bytes));
+    /// Has bytes written as soon as possible, after those before; never waits. False if there is no room for them.
+    pub fn write(&self, bytes: Vec<u8>) -> bool {
+        self.pieces.try_send(Piece::Bytes(bytes)).is_ok()
     }
 
     /// Waits until all is written, but no longer than a second.
@@ -94,7 +101,7 @@ mod tests {
         let path = folder.join("a/b.log");
         for lines in [["one\n", "two\n"], ["three\n", "four\n"]] {
             let sink = Sink::open(&path).unwrap();
-            lines.iter().for_each(|line| sink.write(line.as_bytes().to_vec()));
+            assert!(lines.iter().all(|line| sink.write(line.as_bytes().to_vec())));
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\nthree\nfour\n");
         std::fs::remove_dir_all(&folder).unwrap();
@@ -107,9 +114,8 @@ mod tests {
         // A pipe that nobody reads is full after 64 KiB.
         let reader = File::options().read(true).write(true).open(&pipe).unwrap();
         let sink = Sink::open(&pipe).unwrap();
-        for _ in 0..WAITING * 2 {
-            sink.write(vec![b'x'; 4096]);
-        }
+        let taken = (0..WAITING * 2).filter(|_| sink.write(vec![b'x'; 4096])).count();
+        assert!((WAITING..WAITING * 2).contains(&taken), "{taken}");
         drop(sink);
         drop(reader);
         std::fs::remove_file(&pipe).unwrap();

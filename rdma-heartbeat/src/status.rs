@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 /// How many reports may be on their way at once; whoever comes when it is full is turned away.
 const CONNECTIONS: usize = 4;
+/// How many callers are looked at before it is the turn of heartbeats again: anybody on the node may call.
+pub(crate) const CALLERS_PER_TURN: usize = 8;
 /// How long a reader may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Most deaths in one report.
@@ -168,7 +170,7 @@ impl Server {
 
     /// Answers those who ask.
     pub fn accept(&mut self, now: Time, report: impl Fn() -> Report) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        for (stream, _) in (0..CALLERS_PER_TURN).map_while(|_| self.listener.accept().ok()) {
             let ready = stream.set_nonblocking(true).is_ok() && is_allowed(&stream);
             if !ready || self.connections.len() >= CONNECTIONS {
                 continue;
@@ -294,6 +296,31 @@ mod tests {
         drop(server);
         let _listener = as_stranger(|| UnixListener::bind_addr(&address).unwrap());
         assert!(ask(&name).unwrap_err().to_string().contains("another user"));
+    }
+
+    #[test]
+    fn of_many_callers_only_a_few_are_looked_at_in_a_turn() {
+        let job = format!("crowd-test-{}", std::process::id());
+        let mut server = Server::new(&job, 3).unwrap();
+        let name = socket_name(nix::unistd::getuid().as_raw(), &job, 3);
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let call = |_| {
+            let caller = UnixStream::connect_addr(&address).unwrap();
+            caller.set_nonblocking(true).unwrap();
+            caller
+        };
+        let mut callers: Vec<UnixStream> = (0..CALLERS_PER_TURN * 3).map(call).collect();
+        let mut answered = 0;
+        for turn in 1..=3 {
+            server.accept(crate::clock::now(), Report::default);
+            // Answered or turned away.
+            callers.retain_mut(|caller| {
+                let waits = caller.read(&mut [0; 64]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+                answered += usize::from(!waits);
+                waits
+            });
+            assert_eq!(answered, turn * CALLERS_PER_TURN);
+        }
     }
 
     #[test]

@@ -95,6 +95,28 @@ pub fn told_by_daemon(text: &str) -> Option<&str> {
     text.trim_end().strip_prefix("ringwatchd ").filter(|release| !release.is_empty() && release.len() <= LONGEST_NAME)
 }
 
+/// The release in Open MPI's version string, e.g. (5, 0, 7).
+#[must_use]
+pub fn of_open_mpi(text: &str) -> Option<(u32, u32, u32)> {
+    let number = text.strip_prefix("Open MPI v")?.split([',', ' ', '-']).next()?;
+    let digits = number.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let mut parts = digits.split('.').map(|part| part.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+    Some((parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0)))
+}
+
+/// Whether the version string of a loaded PMIx names the release `built`, three numbers.
+#[must_use]
+pub fn is_pmix(loaded: &str, built: &str) -> bool {
+    let built = numbers(built);
+    built.len() == 3 && loaded.split([' ', ',']).any(|word| numbers(word) == built)
+}
+
+/// The numbers of a version: 5, 0, 7 for `5.0.7a1` as for `v5L.0L.7L`.
+fn numbers(version: &str) -> Vec<u32> {
+    let number = |part: &str| part.trim_start_matches('v').split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    version.split('.').map_while(number).collect()
+}
+
 /// One sentence for the user about the nodes that refused.
 #[must_use]
 pub fn sentence<'a>(refusals: impl ExactSizeIterator<Item = &'a Refusal>) -> String {
@@ -172,6 +194,16 @@ mod tests {
         assert!(told.contains("node 2 (h3) has 0.2.0: install the same release on every node"), "{told}");
         let many = vec![refusal(); 20];
         assert!(sentence(many.iter()).contains("4 more nodes"));
+    }
+
+    #[test]
+    fn libraries_are_known_by_the_strings_that_they_show() {
+        assert_eq!(of_open_mpi("Open MPI v5.0.7, package: Debian OpenMPI, ident: 5.0.7"), Some((5, 0, 7)));
+        assert_eq!(of_open_mpi("Open MPI v5.1.0a1"), Some((5, 1, 0)));
+        assert_eq!(of_open_mpi("MPICH Version: 4.2"), None);
+        let shown = "OpenPMIx 5.0.7 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)";
+        assert!(is_pmix(shown, "5.0.7") && is_pmix(shown, "5L.0L.7L"));
+        assert!(!is_pmix(shown, "5.0.8") && !is_pmix("OpenPMIx 15.0.7", "5.0.7") && !is_pmix(shown, "5.0"));
     }
 
     #[test]

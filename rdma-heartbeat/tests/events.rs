@@ -47,9 +47,12 @@ fn the_death_of_a_rank_is_told_with_every_step_on_one_axis() {
     // What the ranks do when they have told MPI.
     for node in &cluster.nodes {
         node.segment.note_raised(0, node.segment.len(), clock::now());
+        node.segment.note_error(0, "MPI_ERR_PROC_FAILED: Process Failure", "MPI_Recv", clock::now());
     }
     let after = clock::now();
     let records = wait_for(&cluster, 3, |event| matches!(event, Event::Raised { dead, .. } if *dead == [2]));
+    let error = |rank| Event::Error { rank, class: "MPI_ERR_PROC_FAILED".into(), function: "MPI_Recv".into() };
+    wait_for(&cluster, 1, |event| *event == error(3));
     let observed =
         find(&records, 1, |event| matches!(event, Event::Observed { rank: 2, reason } if reason == "signal:9"));
     for node in 0..3 {

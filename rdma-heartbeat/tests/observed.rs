@@ -13,6 +13,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 use propagation::Message;
 use propagation::wire::{MAX_LEN, Sealer};
+use rdma_heartbeat::clock;
 
 fn ringwatch(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ringwatch")).args(arguments).output().unwrap()
@@ -209,18 +210,13 @@ fn a_daemon_wakes_up_about_once_a_period() {
     }
 }
 
-#[test]
-fn no_memory_is_asked_for_between_two_heartbeats() {
-    let mut launch = launch(&[2, 2, 2]);
-    launch.parameters.stop_timeout = Some(Duration::from_millis(400));
-    let cluster = Cluster::running(launch);
+/// Of several stretches of heartbeats one at least is without, of each node.
+fn expect_no_allocations(cluster: &Cluster) {
     let count = |name: &str, node: usize| cluster.nodes[node].report().counters[name];
-    // Buffers have their size after the first turns.
-    cluster.let_pass(&[0, 1, 2], PERIOD * 10);
-    for node in 0..3 {
+    for node in 0..cluster.nodes.len() {
         let (first, second) = (count("allocations", node), count("allocations", node));
         let question = second - first;
-        // The history of the start may still be on its way to node 0: one stretch of several must be without.
+        // The history of what happened before may still be on its way to node 0.
         let stretches: Vec<_> = (0..5)
             .map(|_| {
                 let (heartbeats, before) = (count("heartbeats sent", node), count("allocations", node));
@@ -235,4 +231,23 @@ fn no_memory_is_asked_for_between_two_heartbeats() {
             "node {node}: heartbeats and allocations {stretches:?}, question {question}"
         );
     }
+}
+
+#[test]
+fn no_memory_is_asked_for_between_two_heartbeats() {
+    let mut launch = launch(&[2, 2, 2]);
+    launch.parameters.stop_timeout = Some(Duration::from_millis(400));
+    let mut cluster = Cluster::running(launch);
+    // Buffers have their size after the first turns.
+    cluster.let_pass(&[0, 1, 2], PERIOD * 10);
+    expect_no_allocations(&cluster);
+    // Nor when somebody has died, and MPI has told the others.
+    cluster.signal_rank(3, Signal::SIGKILL);
+    cluster.expect_ranks_dead(&[0, 1, 2], &[3]);
+    for node in &cluster.nodes {
+        node.segment.note_raised(0, node.segment.len(), clock::now());
+        node.segment.note_error(0, "MPI_ERR_PROC_FAILED", "MPI_Recv", clock::now());
+    }
+    cluster.let_pass(&[0, 1, 2], PERIOD * 10);
+    expect_no_allocations(&cluster);
 }

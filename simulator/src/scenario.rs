@@ -108,6 +108,20 @@ pub enum ScenarioError {
         /// The nodes.
         nodes: u32,
     },
+    /// More than memory has room for.
+    #[error(
+        "{failures} failures of {nodes} nodes take {gib} GiB to simulate: at most {most} failures of so many nodes can be"
+    )]
+    Memory {
+        /// The failures.
+        failures: usize,
+        /// The nodes.
+        nodes: u32,
+        /// What that takes.
+        gib: u64,
+        /// How many failures of so many nodes can be simulated.
+        most: u64,
+    },
     /// A failure of a node that does not exist.
     #[error("node {node} is to fail, but the nodes are 0 to {}", .nodes.saturating_sub(1))]
     UnknownNode {
@@ -141,6 +155,9 @@ pub enum ScenarioError {
         most: &'static str,
     },
 }
+
+/// Most bytes for who knows of whose death.
+const MOST_BYTES: u64 = 4 << 30;
 
 impl Scenario {
     /// A single failure at time 0 under the paper's protocol on a lossless network with tau = 1 ms.
@@ -283,6 +300,12 @@ impl Failures {
         }
         if failures > nodes as usize {
             return Err(ScenarioError::TooManyFailures { failures, nodes });
+        }
+        // A bit for each node and death that it knows.
+        let bytes = u64::from(nodes) * (failures as u64 / 8);
+        if bytes > MOST_BYTES {
+            let most = MOST_BYTES / u64::from(nodes) * 8;
+            return Err(ScenarioError::Memory { failures, nodes, gib: bytes >> 30, most });
         }
         match self {
             Failures::Schedule(list) => {

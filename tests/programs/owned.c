@@ -7,6 +7,8 @@
  *
  *   SCOPE    local, group or global
  *   --shared windows are of memory that their members share
+ *   --answers-late
+ *            a victim that gets SIGUSR1 answers what it was asked meanwhile
  *   WHERE    inside: the victim is a member; outside: it is not
  *   OP       an operation that all members enter, except for rank 0: it joins them once it knows of the death; or, with
  *            "after_" before it, one that every survivor calls when it knows of the death, with the victim, or with rank 0
@@ -19,6 +21,7 @@
 #include <mpi.h>
 #include <mpi-ext.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +39,8 @@ static MPI_Comm calm;
 static MPI_Request from_victim[MOST_OPERATIONS];
 static MPI_Win windows[MOST_OPERATIONS];
 static MPI_File files[MOST_OPERATIONS];
+
+static void wake(int number) { (void)number; }
 
 static MPI_Info with(const char *key, const char *value) {
     MPI_Info info;
@@ -220,7 +225,7 @@ static void keys(const char *path) {
 int main(int count, char **arguments) {
     const char *dir = "", *scope = "local", *where = "inside", *operations[MOST_OPERATIONS];
     int operation_count = 0, provided;
-    bool shows_keys = false, holds_lock = false, shares = false;
+    bool shows_keys = false, holds_lock = false, shares = false, answers = false;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
         else if (!strcmp(arguments[i], "--scope")) scope = arguments[++i];
@@ -228,6 +233,7 @@ int main(int count, char **arguments) {
         else if (!strcmp(arguments[i], "--keys")) shows_keys = true;
         else if (!strcmp(arguments[i], "--holds-lock")) holds_lock = true;
         else if (!strcmp(arguments[i], "--shared")) shares = true;
+        else if (!strcmp(arguments[i], "--answers-late")) answers = true;
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
     }
     MPI_Init_thread(&count, &arguments, MPI_THREAD_SINGLE, &provided);
@@ -274,8 +280,11 @@ int main(int count, char **arguments) {
         char away[600];
         snprintf(away, sizeof away, "%s/away.%d", dir, k);
         if (world_rank == victim) {
+            if (answers) signal(SIGUSR1, wake);
             creat(away, 0600);
-            for (;;) pause();
+            do pause();
+            while (!answers);
+            for (int any;;) MPI_Iprobe(0, TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
         }
         /* The scope global counts deaths from here on: all before must be known. */
         if (k > 0) wait_for_death(&from_victim[k - 1]);

@@ -34,7 +34,7 @@ fn every_step_of_a_death_is_there_while_the_job_runs_and_in_the_file() {
         let mut found = Vec::new();
         let complete = wait_until(Duration::from_secs(5), || {
             found = events(&[]);
-            of_kind(&found, "raised").len() == 7
+            of_kind(&found, "raised").len() == 7 && of_kind(&found, "error").len() == 7
         });
         if !complete {
             job.fail(&format!("seven ranks have raised the death: {found:#?}"));
@@ -54,9 +54,17 @@ fn every_step_of_a_death_is_there_while_the_job_runs_and_in_the_file() {
             let fits = at(raised) >= killed && at(raised) <= error + axis;
             assert!(fits, "rank {rank} raised it at {:?}, after {killed:?} and before {error:?}", at(raised));
         }
+        for raised in of_kind(&found, "error") {
+            assert!(
+                ["MPI_ERR_PROC_FAILED", "MPI_ERR_REVOKED"].contains(&raised["class"].as_str().unwrap()),
+                "{raised}"
+            );
+            assert_eq!(raised["function"], "MPI_Allreduce");
+        }
         let text = run("rw-on", &["h1", "ringwatch", "events"]);
         let sentence = text.lines().last().unwrap();
-        for part in ["rank 5 of node 2 died: noticed by node 2 (h3)", "known to 4 nodes", "raised by MPI in 7 ranks"] {
+        let noticed = "rank 5 of node 2 died: noticed by node 2 (h3)";
+        for part in [noticed, "known to 4 nodes", "known to MPI in 7 ranks", "MPI_ERR_PROC_FAILED in"] {
             assert!(sentence.contains(part), "'{part}' is in\n{text}");
         }
         job.end();

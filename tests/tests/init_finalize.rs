@@ -129,6 +129,23 @@ fn link_cut_inside_init() {
     });
 }
 
+/// Its ranks are ended, but its runtime daemon is never told that the job is over.
+#[test]
+fn link_cut_while_the_job_is_ended() {
+    in_lab(|lab| {
+        let outcome = node_fails_in_init(lab, |job| {
+            job.wait_for("started", &[VICTIM]);
+            let ranks = [6, 7].map(|rank| job.pid(rank));
+            process::signal(job.launcher(), libc::SIGSTOP);
+            let _ = job.signal_rank(VICTIM, libc::SIGKILL);
+            job.wait_until_gone("the ranks of h4", &ranks, SLACK * 2);
+            job.cut("h4");
+            process::signal(job.launcher(), libc::SIGCONT);
+        });
+        outcome.gave_up(&[]);
+    });
+}
+
 /// Heartbeats do not get through, a firewall being in the way, say, and then a cable is cut, too.
 #[test]
 fn link_cut_before_the_nodes_have_found_each_other() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use system_tests::clock::wait_until;
 use system_tests::diary::{Diaries, PROC_FAILED, REVOKED};
 use system_tests::job::compile;
+use system_tests::lab::run;
 use system_tests::{Job, Lab, in_lab};
 
 const SUCCESS: &str = "0";
@@ -250,6 +251,63 @@ fn what_waits_for_the_dead_ends() {
 #[test]
 fn what_waits_for_the_dead_is_interrupted() {
     begun_before("group", EITHER, "0 or 75 or 77");
+}
+
+/// A cut link keeps the answers of one who counts as dead, and brings them when it is whole again: nobody waits for them any
+/// more, and what they would have been written to serves something else.
+#[test]
+fn answers_that_a_cut_link_has_kept_do_no_harm() {
+    // Sockets of h4 in which something waits: in the second column for their process, in the third for the network.
+    let waiting = |column: usize| {
+        let sockets = run("ss", &["-N", "h4", "-Htn"]);
+        sockets.lines().filter(|line| line.split_whitespace().nth(column) != Some("0")).count()
+    };
+    let (unread, unsent) = (|| waiting(1), || waiting(2));
+    // Of ranks; the daemons of PRRTE have others.
+    let open = || {
+        let sockets = ["h1", "h2", "h3"].map(|host| run("ss", &["-N", host, "-Htnp", "state", "established"]));
+        let is_one = |line: &&str| line.contains("10.77.0.4:") && line.contains("\"owned\"");
+        sockets.iter().flat_map(|text| text.lines()).filter(is_one).count()
+    };
+    in_lab(|lab| {
+        // Alone on h4 is rank 6.
+        let job = Job::new().ranks(7).diarist(program()).arguments(&["--answers-late", "win_get", "win_fence"]);
+        let mut job = job.start(lab);
+        let wait = |job: &mut system_tests::Running<'_>, event: &str, number: usize, ranks: std::ops::Range<u32>| {
+            let all = |diaries: &Diaries| ranks.clone().all(|rank| about(diaries, rank, event, number).is_some());
+            job.wait(&format!("{event} of operation {number}"), LIMIT, all);
+        };
+        wait(&mut job, "blocked", 0, 0..6);
+        // Rank 6 sleeps outside of MPI: what the five others ask for lies in its sockets.
+        if !wait_until(LIMIT, || unread() >= 5) {
+            job.fail("five ranks ask rank 6");
+        }
+        let _ = job.cut("h4");
+        let _ = job.signal_rank(6, libc::SIGUSR1);
+        let kept = wait_until(LIMIT, || unsent() > 0);
+        let asked = open();
+        wait(&mut job, "freed", 0, 0..6);
+        wait(&mut job, "blocked", 1, 0..5);
+        // Rank 0 has asked for nothing.
+        let left = open();
+        lab.heal("h4");
+        let gone = wait_until(LIMIT, || unsent() == 0);
+        if !kept || !gone || asked < 5 || left > 1 {
+            job.fail(&format!(
+                "the link keeps answers ({kept}) until it is whole again ({gone}); {asked} connections wait for them, then {left}"
+            ));
+        }
+        let _ = job.signal_rank(5, libc::SIGKILL);
+        let outcome = job.finish();
+        for rank in 0..5 {
+            outcome
+                .require(about(&outcome.diaries, rank, "result", 0).as_deref() == Some(PROC_FAILED), "the get fails");
+            outcome
+                .require(about(&outcome.diaries, rank, "result", 1).as_deref() == Some(PROC_FAILED), "the fence fails");
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
 }
 
 /// Whoever waits for a lock that the dead held says it.

@@ -68,13 +68,32 @@ fn the_circulant_graph_reaches_everybody_for_every_set_of_crashes_up_to_16() {
     }
 }
 
+fn circulant_at_every_moment(sizes: std::ops::RangeInclusive<u32>) {
+    for universe in sizes {
+        let fresh = wave(universe, Spreading::Circulant);
+        every_crash(&fresh, &moments(&fresh), promised(universe));
+    }
+}
+
+/// That "at once" is the worst case is tried where it can be.
+#[test]
+fn the_circulant_graph_reaches_everybody_for_every_set_of_crashes_at_every_moment_up_to_8() {
+    circulant_at_every_moment(2..=8);
+}
+
+#[test]
+#[ignore = "minutes in release mode"]
+fn the_circulant_graph_reaches_everybody_for_every_set_of_crashes_at_every_moment_up_to_12() {
+    circulant_at_every_moment(9..=12);
+}
+
 #[test]
 #[ignore = "minutes in release mode"]
 fn the_same_for_up_to_24_also_in_the_middle_of_a_rescue() {
     let mut runs = 0;
     for universe in 2..=24_u32 {
         let fresh = wave(universe, Spreading::Tree);
-        let most = promised(universe).min(2);
+        let most = if universe <= 17 { promised(universe) } else { promised(universe).min(2) };
         let longest = moments(&fresh).iter().map(|sent| sent + 2 * universe.ilog2()).collect::<Vec<_>>();
         runs += every_crash(&fresh, &longest, most);
         if promised(universe) > 2 {

@@ -8,11 +8,12 @@ use propagation::{Message, NodeId, Time};
 use tracing::warn;
 
 use super::{Daemon, Ending};
+use crate::clock;
 use crate::history::courier::{Collector, Reporter, Told};
 use crate::history::feed::Feed;
 use crate::history::{Event, History, Lines, Measure, micros};
 use crate::launch::Startup;
-use crate::segment::{Entry, Segment};
+use crate::segment::{Entry, RaisedError, Segment};
 use crate::sink::{Sink, expand};
 
 /// Shortest time between two messages with the same records.
@@ -21,6 +22,8 @@ const RESEND: Duration = Duration::from_millis(20);
 const SETTLE: Duration = Duration::from_millis(20);
 /// How long every node stays at the end of a job whose history is kept, if what it has measured does not get through.
 const PARTING: Duration = Duration::from_secs(1);
+/// So much older than itself may be what a daemon tells of that took over from another one.
+const LATE_NEWS: Duration = Duration::from_secs(10);
 /// Most times in one record of a distribution: it has to fit into a frame.
 const TIMES: usize = 48;
 
@@ -38,8 +41,12 @@ pub(super) struct Chronicle {
     timeout: Duration,
     /// Whose death is under way.
     fenced: BTreeSet<u32>,
+    /// When this daemon took over from another one.
+    took_over: Option<Time>,
     /// By slot: how much of the log the rank has reported to MPI.
     raised: Vec<u32>,
+    /// By slot: how many errors of MPI the rank had noted.
+    errors: Vec<u32>,
     /// Whether the history is kept, and so what was measured belongs into it.
     kept: bool,
     /// At node 0: whose measurements are complete.
@@ -67,7 +74,9 @@ impl Chronicle {
             asked: BTreeMap::new(),
             fenced: BTreeSet::new(),
             timeout: launch.parameters.timeout,
+            took_over: (startup.incarnation > 0).then(clock::now),
             raised: Vec::new(),
+            errors: Vec::new(),
             kept: !pattern.is_empty(),
             parted: BTreeSet::new(),
         }
@@ -104,6 +113,7 @@ impl Chronicle {
     /// Looks at what the ranks of this node have raised since the last time.
     fn look(&mut self, now: Time, segment: &Segment) {
         self.raised.resize(segment.slots() as usize, 0);
+        self.errors.resize(segment.slots() as usize, 0);
         for slot in 0..segment.slots() {
             let (count, at) = segment.raised(slot, now);
             let known = std::mem::replace(&mut self.raised[slot as usize], count);
@@ -113,10 +123,24 @@ impl Chronicle {
                     _ => None,
                 })
                 .collect();
-            if !dead.is_empty() {
+            if !dead.is_empty() && !self.was_told(at, now) {
                 self.note(at, Event::Raised { rank: segment.rank(slot), dead });
             }
+            if let Some(error) = segment.error_after(slot, self.errors[slot as usize], now) {
+                let RaisedError { count, at, class, function } = error;
+                self.errors[slot as usize] = count;
+                if self.was_told(at, now) {
+                    continue;
+                }
+                self.note(at, Event::Error { rank: segment.rank(slot), class, function });
+            }
         }
+    }
+
+    /// Whether the daemon before this one has told of such a moment long since.
+    fn was_told(&self, at: Time, now: Time) -> bool {
+        // What is older than half an hour seems to lie in the future.
+        self.took_over.is_some_and(|began| at + LATE_NEWS < began || at > now + LATE_NEWS)
     }
 
     /// A message about records arrived; the answer goes back to its sender.

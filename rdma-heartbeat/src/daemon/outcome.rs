@@ -156,6 +156,8 @@ impl Daemon {
             }
         };
         self.fence_all(now);
+        // It has no rank left that could go on, and prterun's word to hear.
+        self.runtime.release();
         error!(reason = ?end, "{sentence}");
         self.chronicle.note(now, Event::Ended { why: sentence.clone() });
         if me == 0 && end == End::Announced(EndReason::LauncherLost) {

@@ -14,7 +14,7 @@ use propagation::{NodeId, Time};
 
 use super::Lines;
 use crate::poller::{Poller, Token};
-use crate::status::{is_allowed, name_of};
+use crate::status::{CALLERS_PER_TURN, is_allowed, name_of};
 
 /// What the names of these sockets begin with.
 pub const PREFIX: &str = "ringwatch-events";
@@ -57,7 +57,7 @@ impl Feed {
 
     /// Takes those who call.
     pub fn accept(&mut self, now: Time, poller: &Poller, lines: Lines<'_>) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        for (stream, _) in (0..CALLERS_PER_TURN).map_while(|_| self.listener.accept().ok()) {
             let ready = stream.set_nonblocking(true).is_ok() && is_allowed(&stream);
             // Its end, too, is heard through the poller.
             if ready && self.connections.len() < CONNECTIONS && poller.add(&stream, Token::Feed).is_ok() {

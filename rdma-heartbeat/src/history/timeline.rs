@@ -1,5 +1,6 @@
 //! A history for people: a line per event, and a summary of each death.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -80,7 +81,8 @@ fn describe(event: &Event) -> String {
         Event::RuntimeFenced { pid } => format!("kills its runtime daemon (pid {pid})"),
         Event::Held => "has no contact with node 0: its ranks wait".into(),
         Event::Released => "has contact again: its ranks go on".into(),
-        Event::Raised { rank, dead } => format!("MPI raises the death of {} in rank {rank}", ranks_text(dead)),
+        Event::Raised { rank, dead } => format!("MPI knows the death of {} in rank {rank}", ranks_text(dead)),
+        Event::Error { rank, class, function } => format!("{function} raises {class} in rank {rank}"),
         Event::Late { us } => format!("ringwatchd did not run for {}, and distrusts its timers", span(*us)),
         Event::Omitted { records } => format!("{records} records before this moment are not kept"),
         Event::Measured { what, counts } => {
@@ -167,7 +169,9 @@ fn death(records: &[&Record], index: usize) -> Option<String> {
     let noticed = records[begin..].iter().find(|one| victim.is_noticed_in(one)).map_or(declared, |one| one);
     let mut text = format!("{who} died: noticed by node {} ({}) at {}", noticed.node, noticed.host, noticed.time);
     let _ = write!(text, "; declared after {}", span_of(noticed, declared));
-    let known: Vec<_> = records[index..].iter().filter(is_declared).collect();
+    let known: Vec<_> = records[index..].iter().filter(is_declared).map(|record| (record.node, *record)).collect();
+    // What is told twice, after a ringwatchd was replaced, is known once.
+    let known = firsts(known);
     if let [_, .., last] = known[..] {
         let _ = write!(text, "; known to {} nodes after {}", known.len(), span_of(noticed, last));
     }
@@ -175,14 +179,60 @@ fn death(records: &[&Record], index: usize) -> Option<String> {
     if let Some(fenced) = records.iter().find(is_fenced) {
         let _ = write!(text, "; fenced after {}", span_of(noticed, fenced));
     }
-    let is_raised =
-        |one: &&&Record| matches!(&one.event, Event::Raised { dead, .. } if dead.iter().any(|one| ranks.contains(one)));
-    let raised: Vec<_> = records.iter().filter(is_raised).collect();
-    if let (Some(first), Some(last)) = (raised.first(), raised.last()) {
+    let learned: Vec<usize> = (0..records.len()).filter(|index| tells_mpi_of(records[*index], &ranks)).collect();
+    let of_rank = |record: &Record| if let Event::Raised { rank, .. } = &record.event { *rank } else { 0 };
+    let knew = firsts(learned.iter().map(|index| (of_rank(records[*index]), records[*index])).collect());
+    if let (Some(first), Some(last)) = (knew.first(), knew.last()) {
         let (first, last) = (span_of(noticed, first), span_of(noticed, last));
-        let _ = write!(text, "; raised by MPI in {} ranks, {first} to {last} after it was noticed", raised.len());
+        let _ = write!(text, "; known to MPI in {} after {first} to {last}", count_of_ranks(knew.len()));
     }
+    let errors =
+        learned.iter().filter_map(|index| Some((of_rank(records[*index]), error_of(records, *index, noticed)?)));
+    text += &errors_text(noticed, &firsts(errors.collect()));
     Some(text + "\n")
+}
+
+/// The first record of each rank or node.
+fn firsts(records: Vec<(u32, &Record)>) -> Vec<&Record> {
+    let mut seen = BTreeSet::new();
+    records.into_iter().filter(|(whose, _)| seen.insert(*whose)).map(|(_, record)| record).collect()
+}
+
+fn tells_mpi_of(record: &Record, ranks: &[u32]) -> bool {
+    matches!(&record.event, Event::Raised { dead, .. } if dead.iter().any(|one| ranks.contains(one)))
+}
+
+/// The first error in the rank that learns of a death in record `index`, before it learns of another one. A broken
+/// connection, or others who have revoked, may have told it before.
+fn error_of<'a>(records: &[&'a Record], index: usize, noticed: &Record) -> Option<&'a Record> {
+    let Event::Raised { rank: learner, .. } = &records[index].event else { return None };
+    let is_of_it = |one: &&&'a Record| match &one.event {
+        Event::Raised { rank, .. } | Event::Error { rank, .. } => rank == learner,
+        _ => false,
+    };
+    let is_error = |one: &&&'a Record| matches!(one.event, Event::Error { .. });
+    let before = records[..index].iter().rev().find(is_of_it).filter(is_error);
+    let before = before.filter(|error| error.clock == noticed.clock && error.at_us >= noticed.at_us);
+    before.or_else(|| records[index + 1..].iter().find(is_of_it).filter(is_error)).copied()
+}
+
+/// Which errors of MPI followed, in how many ranks, and when.
+fn errors_text(noticed: &Record, errors: &[&Record]) -> String {
+    let mut ranks: BTreeMap<&str, usize> = BTreeMap::new();
+    for error in errors {
+        if let Event::Error { class, .. } = &error.event {
+            *ranks.entry(class).or_default() += 1;
+        }
+    }
+    let spans = errors.iter().map(|error| between(noticed, error));
+    let (Some(first), Some(last)) = (spans.clone().min(), spans.max()) else { return String::new() };
+    let all: Vec<_> = ranks.iter().map(|(class, count)| format!("{class} in {}", count_of_ranks(*count))).collect();
+    let micros = |time: Duration| span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    format!("; {} after {} to {}", all.join(", "), micros(first), micros(last))
+}
+
+fn count_of_ranks(count: usize) -> String {
+    format!("{count} rank{}", if count == 1 { "" } else { "s" })
 }
 
 fn span_of(earlier: &Record, later: &Record) -> String {
@@ -233,12 +283,21 @@ mod tests {
     #[test]
     fn a_death_is_told_step_by_step_and_in_one_sentence() {
         let dead = |on| Event::RankDead { rank: 5, on, reason: "signal:9".into(), by: 2 };
+        let error = |rank| Event::Error { rank, class: "MPI_ERR_PROC_FAILED".into(), function: "MPI_Barrier".into() };
         let records = [
             record(1000, 2, Event::Observed { rank: 5, reason: "signal:9".into() }),
             record(1100, 2, dead(2)),
             record(1300, 0, dead(2)),
             record(2000, 0, Event::Raised { rank: 0, dead: vec![5] }),
+            // Told again by a ringwatchd that was replaced.
+            record(2000, 0, Event::Raised { rank: 0, dead: vec![5] }),
+            record(2500, 0, error(0)),
+            record(2500, 0, error(0)),
+            record(3000, 3, error(3)),
+            record(3100, 3, Event::Raised { rank: 3, dead: vec![5] }),
             record(4000, 1, Event::Raised { rank: 2, dead: vec![5] }),
+            record(4100, 1, Event::Raised { rank: 2, dead: vec![7] }),
+            record(4200, 1, error(2)),
         ];
         let text = of(&records);
         assert!(text.starts_with("job job@1, 2026-01-01, on the clock of node 0\n"), "{text}");
@@ -252,7 +311,7 @@ mod tests {
         assert_eq!(
             last,
             "rank 5 of node 2 died: noticed by node 2 (h2) at 2026-01-01T00:00:00.001000Z; declared after 100 us; \
-             known to 2 nodes after 300 us; raised by MPI in 2 ranks, 1 ms to 3 ms after it was noticed"
+             known to 2 nodes after 300 us; known to MPI in 3 ranks after 1 ms to 3 ms; MPI_ERR_PROC_FAILED in 2 ranks after 1.50 ms to 2 ms"
         );
     }
 

@@ -12,7 +12,9 @@ fn overlapping(seed: u64) -> Scenario {
     let mut stream = Stream::new(seed, Purpose::Failures);
     let one_port = stream.below(4) == 0;
     let strategy = if stream.below(3) == 0 { Strategy::Tree } else { Strategy::Circulant };
-    let exponent = stream.below(if one_port { 3 } else { 6 });
+    // Where nothing can be left out large runs take long.
+    let large = !one_port || stream.below(8) == 0;
+    let exponent = stream.below(if large { 6 } else { 3 });
     let nodes = (8_u32 << exponent) + stream.below(8 << exponent) as u32;
     let tau = MS;
     let period = tau * (3 + stream.below(20) as u32);

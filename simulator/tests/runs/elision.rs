@@ -49,6 +49,24 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// As many as in figure 4, and more than a byte has bits.
+    #[test]
+    fn the_same_with_many_deaths_among_hundreds(
+        nodes in 200_u32..600,
+        count in 9..21_u32,
+        span in 1..120_u32,
+        seed: u64,
+        strategy in prop_oneof![Just(Spreading::Circulant), Just(Spreading::Tree)],
+    ) {
+        let failures = Failures::Within { count, span: span * MS };
+        let scenario = Scenario { failures, strategy, ..quick(nodes, 1, seed) };
+        prop_assert_eq!(played(&scenario, Elision::ALL), played(&scenario, Elision::NONE));
+    }
+}
+
 #[test]
 fn much_less_work_is_done_for_the_same_outcome() {
     let work = |elision| {

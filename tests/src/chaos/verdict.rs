@@ -30,8 +30,14 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> 
     // However it ends, nobody has been told a lie.
     let ended = limits::ended(plan, struck, &outcome.stderr);
     outcome.no_lies_but(|error| ended.is_some() && is_in_spawn(&outcome.diaries, error));
+    told_after_the_first_strike(struck, outcome);
     if let Some(limit) = ended {
-        outcome.gave_up(&["the job is ended"]);
+        // While it was ending, prterun may have been struck, whose status that is then.
+        if outcome.status == -libc::SIGKILL && struck.carried.contains(&Fault::Launcher.kind()) {
+            outcome.left_nothing();
+        } else {
+            outcome.gave_up(&["the job is ended"]);
+        }
         return [limit].into();
     }
     match plan.faults.last() {
@@ -68,6 +74,15 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> 
             is_declared(outcome, &dead, struck, None, events)
         }
     }
+}
+
+/// Nobody is told of a failure before there is one.
+fn told_after_the_first_strike(struck: &Struck, outcome: &Outcome) {
+    let struck = struck.log.iter().map(|(at, _)| *at).chain(outcome.diaries.all("dies").map(|entry| entry.at)).min();
+    let told = outcome.diaries.all("error").map(|entry| entry.at).min();
+    let right = told.is_none_or(|told| struck.is_some_and(|struck| struck <= told));
+    outcome
+        .require(right, &format!("nobody is told of a failure before the first one, at {struck:?}, not at {told:?}"));
 }
 
 /// A death in `MPI_Init` ends the job with a status and a sentence, or those whose `MPI_Init` returned go on.

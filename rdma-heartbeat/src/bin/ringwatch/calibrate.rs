@@ -9,9 +9,9 @@ use std::time::Duration;
 use clap::Args;
 use rdma_heartbeat::history;
 use rdma_heartbeat::parameter_file;
-use rdma_heartbeat::parameters::{parse_duration, show};
+use rdma_heartbeat::parameters::show;
+use rdma_heartbeat::values::{Rate, rate, time};
 
-use crate::values::time;
 use crate::{print, refuse, span};
 use advice::{Advice, Measured, advise, most_lost};
 use measure::Phase;
@@ -61,27 +61,6 @@ pub struct Arguments {
     /// Options of mpirun that name the nodes, such as -- --hostfile hosts
     #[arg(last = true, value_name = "OPTIONS OF MPIRUN")]
     options: Vec<String>,
-}
-
-/// False suspicions per node and time.
-#[derive(Clone, Debug)]
-struct Rate {
-    text: String,
-    per_hour: f64,
-}
-
-fn rate(text: &str) -> Result<Rate, String> {
-    let parsed = || {
-        let (count, unit) = text.split_once('/')?;
-        let count: f64 = count.trim().parse().ok()?;
-        let unit = unit.trim();
-        let digits = unit.starts_with(|c: char| c.is_ascii_digit());
-        let time = parse_duration(&if digits { unit.to_owned() } else { format!("1{unit}") })?;
-        let per_hour = count * 3600.0 / time.as_secs_f64();
-        (per_hour.is_finite() && (1e-12..=1e6).contains(&per_hour)).then_some(per_hour)
-    };
-    let sentence = "a rate was expected, such as 1/y, 0.01/d or 2/h, from one in 1e12 hours to a million an hour";
-    parsed().map(|per_hour| Rate { text: text.to_owned(), per_hour }).ok_or_else(|| sentence.into())
 }
 
 fn measuring_time(text: &str) -> Result<Duration, String> {
@@ -293,20 +272,4 @@ fn store(file: &Path, advice: Advice) -> Result<(), String> {
         [("psensor_ringwatch_period", show(advice.period)), ("psensor_ringwatch_timeout", show(advice.timeout))];
     parameter_file::store(file, &values)
         .map_err(|error| format!("the parameter file {} cannot be changed: {error}", file.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_per_time() {
-        let per_hour = |text| rate(text).unwrap().per_hour;
-        assert!((per_hour("1/h") - 1.0).abs() < 1e-9);
-        assert!((per_hour("0.5 / d") - 0.5 / 24.0).abs() < 1e-9);
-        assert!((per_hour("2/10y") - 0.2 / 8766.0).abs() < 1e-9);
-        for bad in ["", "1", "1/", "/y", "-1/y", "0/y", "1/parsec", "NaN/h", "1e300/us", "1/0s"] {
-            assert!(rate(bad).is_err(), "{bad}");
-        }
-    }
 }

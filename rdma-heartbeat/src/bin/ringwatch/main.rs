@@ -6,7 +6,6 @@ mod events;
 mod reproduce;
 mod simulate;
 mod status;
-mod values;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -9,7 +9,7 @@ use simulator::all_threads;
 use simulator::figures::{self, Figure, News, Plan};
 
 use crate::print;
-use crate::values::{runs, threads};
+use rdma_heartbeat::values::{runs, threads};
 
 /// The command line of `ringwatch reproduce`.
 #[derive(Args)]

@@ -11,11 +11,11 @@ use propagation::topology::longest_run;
 use propagation::{NodeId, RingOrder};
 use rdma_heartbeat::order::Order;
 use rdma_heartbeat::parameters;
+use rdma_heartbeat::values::{failure, runs, seed, share, threads, time};
 use simulator::figures::Sample;
 use simulator::log::{Entry, Log};
 use simulator::{Elision, Failures, Outcome, Scenario, Strategy, Stream, all_threads, batch, bounds};
 
-use crate::values::{runs, seed, share, threads, time};
 use crate::{print, refuse};
 
 /// The command line of `ringwatch simulate`.
@@ -102,12 +102,6 @@ enum Level {
     Events,
     /// Each message, too
     Messages,
-}
-
-fn failure(text: &str) -> Result<(NodeId, Duration), String> {
-    let expected = || "a node and a time were expected, such as 5@1.2s".to_owned();
-    let (node, at) = text.split_once('@').ok_or_else(expected)?;
-    Ok((node.trim().parse().map_err(|_| expected())?, time(at)?))
 }
 
 fn strategy(text: &str) -> Result<Strategy, String> {
@@ -250,9 +244,12 @@ fn summary(scenario: &Scenario, outcome: &Outcome) -> String {
     }
     let failures = outcome.deaths.iter().filter(|death| death.at.is_some()).count() as u32;
     let within = failures <= bounds::tolerated(*nodes);
-    let bound = |time: Duration| {
-        let applies = if within { "" } else { ", which is for fewer failures" };
-        format!("(bound {:.3} s{applies})", time.as_secs_f64())
+    // Who was declared and stopped has not failed, and of how many failures the rest is a consequence nobody knows.
+    let is_perfect = outcome.false_deaths == 0;
+    let bound = |time: Duration| match (is_perfect, within) {
+        (false, _) => "(no bound: the living were declared dead)".to_owned(),
+        (_, true) => format!("(bound {:.3} s)", time.as_secs_f64()),
+        (_, false) => format!("(bound {:.3} s, which is for fewer failures)", time.as_secs_f64()),
     };
     let lost = outcome.deaths.iter().filter(|death| death.at.is_some()).map(|death| death.node).collect();
     lines.push(format!("longest run of lost neighbours on the ring: {}", longest_run(&scenario.order, *nodes, &lost)));
@@ -267,7 +264,8 @@ fn summary(scenario: &Scenario, outcome: &Outcome) -> String {
         seconds(outcome.closed),
         bound(bounds::reconnected(failures, scenario))
     ));
-    lines.push(format!("{} broadcasts (bound {})", outcome.broadcasts, bounds::broadcasts(failures)));
+    let most = if is_perfect { format!(" (bound {})", bounds::broadcasts(failures)) } else { String::new() };
+    lines.push(format!("{} broadcasts{most}", outcome.broadcasts));
     if outcome.false_deaths > 0 {
         lines.push(format!("{} nodes were declared dead while they were alive", outcome.false_deaths));
     }

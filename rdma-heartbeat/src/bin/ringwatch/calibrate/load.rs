@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::values::time;
+use rdma_heartbeat::values::time;
 
 /// Memory that a thread goes through, in words: more than a processor keeps near.
 const WORDS: usize = 1 << 20;

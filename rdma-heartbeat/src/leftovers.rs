@@ -1,0 +1,72 @@
+//! Shared memory that Open MPI's ranks have left behind: whoever is killed at an unlucky moment, or whose runtime daemon is,
+//! removes nothing.
+//!
+//! Names are `sm_segment.HOST.UID.JOB.RANK` (btl_sm_component.c) and `osc_rdma.HOST.JOB.WINDOW.PID`, and so for `osc_sm` and
+//! `osc_ucx` (osc_rdma_component.c); `JOB` is Open MPI's number of it in base 16.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::ports;
+
+/// Where Open MPI puts it.
+pub const FOLDER: &str = "/dev/shm";
+/// How names begin, and how many fields stand behind the job's number.
+const KINDS: [(&str, usize); 4] = [("sm_segment.", 1), ("osc_rdma.", 2), ("osc_sm.", 2), ("osc_ucx.", 2)];
+
+/// Removes what the ranks of a job and of those that it has spawned left on this node, once none of them runs any more.
+pub fn remove(folder: &Path, nspace: &str) {
+    let user = nix::unistd::getuid().as_raw();
+    for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_own = file.metadata().is_ok_and(|data| data.is_file() && data.uid() == user);
+        if is_own && file.file_name().to_str().is_some_and(|name| is_of(name, nspace)) {
+            // Who else removes such files may have come first.
+            let _ = fs::remove_file(file.path());
+        }
+    }
+}
+
+/// Whether a file of this name belongs to a job of the same `mpirun`.
+fn is_of(name: &str, nspace: &str) -> bool {
+    let job = |(start, behind): &(&str, usize)| name.strip_prefix(start)?.rsplit('.').nth(*behind);
+    let job = KINDS.iter().find_map(job).and_then(|job| u32::from_str_radix(job, 16).ok());
+    let own = ports::number_of(nspace);
+    job.zip(own).is_some_and(|(job, own)| job >> 16 == own >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The job of which Open MPI 5.0.7 says 3746627585.
+    const JOB: &str = "prterun-h1-245@1";
+
+    #[test]
+    fn what_the_jobs_of_one_mpirun_left_goes_and_nothing_else() {
+        let folder = std::env::temp_dir().join(format!("ringwatch-leftovers-{}", std::process::id()));
+        fs::create_dir_all(folder.join("osc_rdma.h1.df510001.4.1")).unwrap();
+        let job = 3_746_627_585_u32;
+        let own = [
+            format!("sm_segment.h1.0.{job:x}.3"),
+            format!("osc_rdma.h1.{job:x}.6.38813"),
+            format!("osc_sm.node.of.a.cluster.{:x}.6.1", job + 1),
+        ];
+        let others = [
+            format!("sm_segment.h1.0.{:x}.3", job + (1 << 16)),
+            format!("osc_rdma.h1.6.{job:x}.38813"),
+            format!("mine.h1.{job:x}.6.1"),
+            "osc_rdma.".to_owned(),
+            "sm_segment.h1.0.-1.3".to_owned(),
+        ];
+        own.iter().chain(&others).for_each(|name| fs::write(folder.join(name), "").unwrap());
+        remove(&folder, JOB);
+        for name in own {
+            assert!(!folder.join(&name).exists(), "{name} is gone");
+        }
+        for name in others {
+            assert!(folder.join(&name).exists(), "{name} stays");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
