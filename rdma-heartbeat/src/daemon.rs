@@ -102,8 +102,10 @@ struct Ending {
     exit_by: Time,
     /// Not before this may the daemon exit: it may yet hear something for the history.
     settled_at: Time,
-    /// When to kill the runtime daemon; after an end in order only if it is still stopped.
-    kill_runtime_at: Option<Time>,
+    /// When the runtime daemon must have ended, unless the others, or it itself, are left to end it.
+    runtime_ends_by: Option<Time>,
+    /// Whether it is killed then whatever it does. If not, only one that is stopped is: it hears of nothing.
+    kills_runtime: bool,
     /// Whether ranks that appear only now are to be ended, too.
     fences: bool,
 }
@@ -383,8 +385,9 @@ impl Daemon {
             server.serve(now);
         }
         if let Some(ending) = &mut self.ending {
-            let is_due = ending.kill_runtime_at.take_if(|at| now >= *at).is_some();
-            if is_due && (ending.fences || self.runtime.is_stopped()) {
+            let has_ended = self.runtime.has_ended();
+            let is_due = ending.runtime_ends_by.take_if(|at| has_ended || now >= *at).is_some();
+            if is_due && (ending.kills_runtime || self.runtime.is_stopped()) {
                 self.fence_runtime(now);
             }
         }
@@ -433,7 +436,7 @@ impl Daemon {
     fn deadline(&self, now: Time) -> Time {
         let ending = self.ending.as_ref().map_or(Time::MAX, |ending| {
             let settled_at = if now < ending.settled_at { ending.settled_at } else { Time::MAX };
-            ending.exit_by.min(settled_at).min(ending.kill_runtime_at.unwrap_or(Time::MAX))
+            ending.exit_by.min(settled_at).min(ending.runtime_ends_by.unwrap_or(Time::MAX))
         });
         let hurry = self.network.as_ref().is_some_and(Network::may_have_more)
             || self.control.has_backlog()
@@ -467,7 +470,7 @@ impl Daemon {
         };
         let patience = now < ending.exit_by;
         let settled = self.has_settled(ending, now);
-        ending.kill_runtime_at.is_none() && (!patience || (told && settled && !self.control.has_backlog()))
+        ending.runtime_ends_by.is_none() && (!patience || (told && settled && !self.control.has_backlog()))
     }
 
     fn fence_is_on(&self) -> bool {

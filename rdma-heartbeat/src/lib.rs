@@ -41,6 +41,7 @@ pub mod history;
 pub mod interfaces;
 pub mod job;
 pub mod launch;
+pub mod launched;
 pub mod leftovers;
 pub mod lifeline;
 pub mod logging;

@@ -75,19 +75,22 @@ impl Pin {
         }
     }
 
-    /// Whether this process was started as that rank of that job: its environment is that of its start. One that hides it, or has written over it,
-    /// is believed if it descends from the runtime daemon that starts the ranks, and one that has ended, which has none
-    /// any more, like one that is gone.
+    /// Whether this process may be that rank of that job: it was started as such. One that hides its environment, or has
+    /// written over it, is believed if it descends from the runtime daemon that starts the ranks, and one that has ended,
+    /// which has none any more, like one that is gone.
     #[must_use]
     pub fn is_rank(&self, nspace: &str, rank: u32, runtime: i32) -> bool {
-        let mut environment = Vec::new();
-        if let Ok(file) = openat(&self.directory, "environ", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()) {
-            let _ = File::from(file).read_to_end(&mut environment);
-        }
+        let environment = self.text_of("environ").unwrap_or_default();
         if !names_a_rank(&environment) {
             return self.has_ended() || self.fate().is_some() || self.descends_from(runtime);
         }
         names_rank(&environment, nspace, rank)
+    }
+
+    /// Whether its environment, which is that of its start, says that it was started as that rank of that job.
+    #[must_use]
+    pub fn is_started_as(&self, nspace: &str, rank: u32) -> bool {
+        self.text_of("environ").is_some_and(|environment| names_rank(&environment, nspace, rank))
     }
 
     fn descends_from(&self, ancestor: i32) -> bool {

@@ -137,6 +137,12 @@ impl Runtime {
         !self.reported && (self.ended.is_some() || self.hung_up.is_some())
     }
 
+    /// Whether the process is known to have ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// Whether somebody else has stopped it.
     #[must_use]
     pub fn is_stopped(&self) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! A rank registers its process number in its slot; the watch pins the process and from then on hears from the kernel
 //! when it ends. Whoever ended after `MPI_Finalize` left in order; everybody else is dead. If asked to, the watch also
-//! samples whether a rank is stopped.
+//! samples whether a rank is stopped, and before it has registered the process that was started for it.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use propagation::{RankReason, Time};
 use tracing::{debug, error, info, warn};
 
 use crate::defaults::Default;
+use crate::launched;
 use crate::lifeline;
 use crate::pin::{Pin, PinError};
 use crate::segment::{Phase, Segment};
@@ -33,6 +34,8 @@ pub enum Sighting {
 enum Occupant {
     /// Nobody has registered yet.
     Absent,
+    /// The same, but the runtime daemon has started this process for it, whose end that daemon reports.
+    Launched(Pin, StopCount),
     /// The process is watched.
     Pinned(Pin, StopCount),
     /// The process has ended, or can never be watched.
@@ -44,6 +47,12 @@ struct Slot {
     /// Its namespace, and its rank there.
     name: (String, u32),
     occupant: Occupant,
+}
+
+impl Slot {
+    fn is_awaited(&self) -> bool {
+        matches!(self.occupant, Occupant::Absent | Occupant::Launched(..))
+    }
 }
 
 /// The ranks of this node.
@@ -112,9 +121,9 @@ impl Watch {
         if now >= self.next_look {
             let mut expects_more = false;
             for index in 0..self.slots.len() {
-                if matches!(self.slots[index].occupant, Occupant::Absent) {
+                if self.slots[index].is_awaited() {
                     self.register(index, segment, out);
-                    expects_more |= matches!(self.slots[index].occupant, Occupant::Absent);
+                    expects_more |= self.slots[index].is_awaited();
                 }
             }
             self.next_look = if expects_more { now + self.look_interval } else { Time::MAX };
@@ -160,7 +169,12 @@ impl Watch {
         }
         let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            let Occupant::Pinned(pin, count) = &mut slot.occupant else { continue };
+            if matches!(slot.occupant, Occupant::Absent) {
+                if let Some(pin) = launched::process_of(self.runtime, &slot.name.0, slot.name.1) {
+                    slot.occupant = Occupant::Launched(pin, StopCount::default());
+                }
+            }
+            let (Occupant::Pinned(pin, count) | Occupant::Launched(pin, count)) = &mut slot.occupant else { continue };
             let is_over = count.observe(now, pin.stopped(), limit);
             self.next_sample = self.next_sample.and(count.next(now, limit));
             if !is_over || excused {
@@ -189,8 +203,8 @@ impl Watch {
             match &slot.occupant {
                 Occupant::Gone => {}
                 Occupant::Pinned(..) if segment.occupant(slot_number(index)).1 == Phase::Finalised => {}
-                Occupant::Pinned(_, count) if is_stopped(count) => stopped += 1,
-                Occupant::Absent | Occupant::Pinned(..) => return None,
+                Occupant::Pinned(_, count) | Occupant::Launched(_, count) if is_stopped(count) => stopped += 1,
+                Occupant::Absent | Occupant::Launched(..) | Occupant::Pinned(..) => return None,
             }
         }
         (!self.holds).then_some(stopped)
@@ -218,6 +232,14 @@ impl Watch {
         }
         info!(rank = entry.rank, pid, %reason, "rank has ended");
         Some(Sighting::Dead(entry.rank, reason))
+    }
+
+    /// Takes note that the process of a rank has ended in order: one that never registered is no longer awaited.
+    pub fn left(&mut self, rank: u32, segment: &Segment) {
+        if !self.is_registered(rank, segment) {
+            let slot = self.slots.iter_mut().find(|slot| slot.rank == rank && slot.is_awaited());
+            let _ = slot.map(|slot| slot.occupant = Occupant::Gone);
+        }
     }
 
     /// Takes note that locks have lost their owners: reports the ranks that are dying, although they have not ended yet.
@@ -296,7 +318,7 @@ impl Watch {
     }
 
     fn kill(&self, slot: &Slot) -> bool {
-        let Occupant::Pinned(pin, _) = &slot.occupant else { return false };
+        let (Occupant::Pinned(pin, _) | Occupant::Launched(pin, _)) = &slot.occupant else { return false };
         let (rank, pid) = (slot.rank, pin.pid());
         if pin.has_ended() {
             return false;
@@ -481,6 +503,29 @@ mod tests {
         let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1);
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Dead(3, RankReason::Reported)]);
         assert_eq!(watch.deadline(), Time::MAX);
+    }
+
+    #[test]
+    fn a_rank_that_is_stopped_before_it_registers_is_dead_after_the_limit_and_is_killed() {
+        let (segment, _file) = Segment::create(&[3, 4], 8).unwrap();
+        let mut children = [sleeper_of("early@1", 3), sleeper_of("early@1", 4)];
+        let pins = [0, 1].map(|index: usize| Pin::take(children[index].id() as i32).unwrap());
+        let me = std::process::id() as i32;
+        let mut watch = Watch::new(&segment, |rank| ("early@1", rank), LIMIT, Some(LIMIT), true, me);
+        pins[0].stop();
+        wait_until(|| pins[0].stopped().is_some());
+        for now in (0..32).step_by(2) {
+            assert_eq!(look(&mut watch, now, &segment), []);
+        }
+        assert_eq!(watch.all_stopped(Duration::from_millis(31), LIMIT / 2, &segment), None, "one of them runs");
+        assert_eq!(look(&mut watch, 32, &segment), [Sighting::Dead(3, RankReason::Stopped)]);
+        watch.left(4, &segment);
+        assert_eq!(watch.all_stopped(Duration::from_millis(33), LIMIT / 2, &segment), Some(1));
+        assert!(watch.fence(3, &segment));
+        children[0].wait().unwrap();
+        assert!(!watch.fence(4, &segment), "it has left");
+        children[1].kill().unwrap();
+        children[1].wait().unwrap();
     }
 
     #[test]

@@ -41,8 +41,9 @@ impl Scene {
     /// # Panics
     /// Always.
     pub fn fail_hanging(&self, why: &str) -> ! {
-        let description = self.describe();
-        panic!("{why}\n{description}{}", self.stacks())
+        // First, while nothing has changed.
+        let stacks = self.stacks();
+        panic!("{why}\n{}{stacks}", self.describe())
     }
 
     fn describe(&self) -> String {

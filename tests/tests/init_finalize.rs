@@ -78,6 +78,11 @@ fn killed_inside_init_on_the_host_of_prterun() {
 }
 
 #[test]
+fn stopped_before_init() {
+    in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "before", "stop"), &[VICTIM]));
+}
+
+#[test]
 fn stopped_inside_init() {
     in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "during", "stop"), &[VICTIM]));
 }

@@ -89,9 +89,11 @@ impl Daemon {
                 self.hung_up.push((rank, now + HANGING));
             }
             ToDaemon::RankLost { rank, reason } => self.rank_is_dead(rank, reason, now),
-            ToDaemon::RankEnded(rank) if self.startup.me == 0 => self.job.rank_ended(rank),
             ToDaemon::RankEnded(rank) => {
-                if self.startup.launch.ranks_register && !self.watch.is_registered(rank, &self.segment) {
+                self.watch.left(rank, &self.segment);
+                let never_registered =
+                    self.startup.launch.ranks_register && !self.watch.is_registered(rank, &self.segment);
+                if self.startup.me == 0 || never_registered {
                     self.job.rank_ended(rank);
                 }
             }

@@ -166,15 +166,15 @@ impl Daemon {
         }
         self.control.send(&FromDaemon::End { reason: end, sentence });
         let kills = self.fence_is_on();
-        // The others end it, unless they cannot reach it or it is stopped and cannot hear of it.
-        let is_left = matches!(end, End::CutOff | End::DeclaredDead) || self.runtime.is_stopped();
         self.say_farewell(now);
         self.continue_chronicle(now);
         self.ending = Some(Ending {
             exit_by: now + self.patience(),
             settled_at: now + self.time_to_settle(),
             // prterun ends itself: the plugin must report why to the user.
-            kill_runtime_at: (is_left && kills && me != 0).then(|| now + ORDERLY),
+            runtime_ends_by: (kills && me != 0).then(|| now + ORDERLY),
+            // The others end it, unless they cannot reach it.
+            kills_runtime: matches!(end, End::CutOff | End::DeclaredDead),
             fences: kills,
         });
     }
@@ -210,12 +210,13 @@ impl Daemon {
         self.continue_chronicle(now);
         let settled_at = now + self.time_to_settle();
         let exit_by = now + self.startup.launch.parameters.timeout * 2;
-        // Nobody would let it go on once the job is over, and nobody is left to find it stopped for too long.
-        let is_stuck = self.startup.me != 0 && self.fence_is_on() && self.runtime.is_stopped();
+        let fences = self.fence_is_on();
         self.ending.get_or_insert(Ending {
             exit_by,
             settled_at,
-            kill_runtime_at: is_stuck.then_some(exit_by),
+            // Nobody would let one that is stopped go on once the job is over, and nobody is left to find it.
+            runtime_ends_by: (fences && self.startup.me != 0).then_some(exit_by),
+            kills_runtime: false,
             fences: false,
         });
     }

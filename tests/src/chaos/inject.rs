@@ -61,9 +61,11 @@ pub fn job(plan: &Plan, events: &str) -> Job {
     // Those who are spawned find no slot free.
     let job = if plan.spawns() { job.options(&["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]) } else { job };
     match plan.faults.last() {
-        Some((_, Fault::Init { rank, place })) => job.arguments(&["--init-fault", &format!("{rank}:{place}:kill")]),
-        Some((_, Fault::Finalize { rank, place })) => {
-            job.arguments(&["--finalize-fault", &format!("{rank}:{place}:kill")])
+        Some((_, Fault::Init { rank, place, how })) => {
+            job.arguments(&["--init-fault", &format!("{rank}:{place}:{how}")])
+        }
+        Some((_, Fault::Finalize { rank, place, how })) => {
+            job.arguments(&["--finalize-fault", &format!("{rank}:{place}:{how}")])
         }
         _ => job,
     }

@@ -10,6 +10,8 @@ const FAMILIES: [&str; 10] =
     ["p2p", "any", "rooted", "all", "vector", "nonblocking", "neighbour", "compute", "window", "file"];
 /// The one in which a death ends the job, as README says.
 const SPAWN: &str = "spawn";
+/// How a rank strikes itself.
+const HOW: [&str; 3] = ["kill", "segv", "stop"];
 
 /// One thing that is done to a job. Hosts are numbered from 0, which is prterun's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,19 +58,23 @@ pub enum Fault {
         /// The signal.
         signal: i32,
     },
-    /// A rank kills itself before or in `MPI_Init`.
+    /// A rank strikes itself before or in `MPI_Init`.
     Init {
         /// Who.
         rank: u32,
         /// `before` or `during`.
         place: &'static str,
+        /// `kill`, `segv` or `stop`.
+        how: &'static str,
     },
-    /// A rank kills itself at the entry of `MPI_Finalize` or in it.
+    /// A rank strikes itself at the entry of `MPI_Finalize` or in it.
     Finalize {
         /// Who.
         rank: u32,
         /// `entry` or `during`.
         place: &'static str,
+        /// `kill`, `segv` or `stop`.
+        how: &'static str,
     },
     /// prterun is killed.
     Launcher,
@@ -87,8 +93,8 @@ impl Fault {
             Self::Cut { .. } => "link cut and healed",
             Self::Daemon { .. } => "ringwatchd lost",
             Self::Runtime { .. } => "prted lost",
-            Self::Init { .. } => "rank killed in MPI_Init",
-            Self::Finalize { .. } => "rank killed in MPI_Finalize",
+            Self::Init { .. } => "rank lost in MPI_Init",
+            Self::Finalize { .. } => "rank lost in MPI_Finalize",
             Self::Launcher => "prterun killed",
         }
     }
@@ -196,7 +202,8 @@ impl Plan {
         let mut targets = Targets { per_host, hosts: (1..hosts).collect(), ranks: (1..hosts * per_host).collect() };
         let mut faults = Vec::new();
         if dice.below(8) == 0 {
-            let fault = Fault::Init { rank: dice.any(&targets.ranks), place: dice.any(&["before", "during"]) };
+            let (rank, place, how) = (dice.any(&targets.ranks), dice.any(&["before", "during"]), dice.any(&HOW));
+            let fault = Fault::Init { rank, place, how };
             return Self { seed, hosts, per_host, families, weather, faults: vec![(When::Calm(0), fault)] };
         }
         for _ in 0..4 + dice.below(5) {
@@ -209,11 +216,14 @@ impl Plan {
                 1 if !faults.is_empty() => When::Recovery,
                 _ => When::Calm(u64::from(dice.below(200))),
             };
-            faults.push((when, any_fault(&mut dice, &mut targets, when)));
+            faults.push((when, any_fault(&mut dice, &mut targets)));
         }
         match dice.below(6) {
             0 => faults.push((When::Calm(0), Fault::Launcher)),
-            1 => faults.push((When::Calm(0), Fault::Finalize { rank: 0, place: dice.any(&["entry", "during"]) })),
+            1 => {
+                let (place, how) = (dice.any(&["entry", "during"]), dice.any(&HOW));
+                faults.push((When::Calm(0), Fault::Finalize { rank: 0, place, how }));
+            }
             _ => {}
         }
         Self { seed, hosts, per_host, families, weather, faults }
@@ -232,14 +242,14 @@ impl Plan {
     }
 }
 
-fn any_fault(dice: &mut Dice, targets: &mut Targets, when: When) -> Fault {
+fn any_fault(dice: &mut Dice, targets: &mut Targets) -> Fault {
     // The daemons' timeout is 300 ms, that of stopped ranks 400 ms: well below, around, and never.
     let ms = |dice: &mut Dice| match dice.below(3) {
         0 => Some(u64::from(20 + dice.below(100))),
         1 => Some(u64::from(250 + dice.below(300))),
         _ => None,
     };
-    match dice.below(if when == When::Recovery { 6 } else { 10 }) {
+    match dice.below(10) {
         0..=2 => Fault::Kill { rank: targets.take_rank(dice), signal: dice.any(&[libc::SIGKILL, libc::SIGSEGV]) },
         3 => Fault::Node { host: targets.take_host(dice) },
         4 => Fault::Runtime { host: targets.take_host(dice), signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]) },

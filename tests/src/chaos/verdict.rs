@@ -121,7 +121,12 @@ fn is_declared(
     let mut declared = BTreeSet::new();
     for record in records(&history(events)) {
         match record["event"].as_str() {
-            Some("rank-dead") => declared.extend(record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok())),
+            Some("rank-dead") => {
+                let rank = record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok());
+                let wrong = rank.is_some_and(|rank| outcome.is_spawned(rank)) && record["reason"] == "stopped";
+                outcome.require(!wrong, &format!("nobody stops spawned ranks, but {rank:?} is declared for it"));
+                declared.extend(rank);
+            }
             Some("node-dead") => declared.extend(numbers(&record["ranks"])),
             _ => {}
         }
