@@ -7,6 +7,9 @@
 //! A decision tells of deaths, which Open MPI reports while it holds the lock of all agreements. Each of these notes such a
 //! death in an event with its own address then, and may have ended and been freed before that comes to its turn
 //! (`era_mark_process_failed`): so agreements are told of deaths when nobody is inside them.
+//!
+//! Somebody who knows of a death earlier than others may have a parent who does not take it for its child yet: see
+//! [`crate::orphans`].
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
@@ -17,7 +20,7 @@ use crate::handles::MemberDied;
 use crate::line::lock;
 use crate::objects::Object;
 use crate::openmpi::{Library, ProcessName};
-use crate::{REGISTERED, endpoints};
+use crate::{REGISTERED, endpoints, orphans};
 
 /// `MCA_BTL_TAG_FT_AGREE`, the place of agreements among the receivers of messages.
 const TAG: usize = 0x31;
@@ -27,13 +30,16 @@ const TAG: usize = 0x31;
 struct Descriptor {
     endpoint: Object,
     segments: *const Segment,
+    segment_count: usize,
+    tag: u8,
+    context: Object,
 }
 
 /// `mca_btl_base_segment_t`
 #[repr(C)]
 struct Segment {
     /// Begins with the name of the sender.
-    message: *const ProcessName,
+    message: *const u8,
     length: u64,
 }
 
@@ -100,37 +106,59 @@ pub fn tell() -> bool {
     if TELLING.swap(true, Ordering::AcqRel) {
         return true;
     }
+    let mut told = false;
     loop {
         let death = lock(&DEATHS).pop_front();
         let (Some(death), Some(tell)) = (death, TELL.get()) else { break };
         // SAFETY: Open MPI's own function with its own arguments; the communicator has not been freed.
         unsafe { tell(death.comm as Object, death.rank, death.remote) };
+        told = true;
+    }
+    if told {
+        orphans::requests().iter().for_each(|request| hand_on(request));
     }
     TELLING.store(false, Ordering::Release);
     !lock(&DEATHS).is_empty()
 }
 
+/// Open MPI's own receiver, which stood here.
+fn stock() -> Receive {
+    // SAFETY: it was read from a table of such functions before anything can come here.
+    unsafe { std::mem::transmute::<*const c_void, Receive>(RECEIVE.load(Ordering::Acquire) as *const c_void) }
+}
+
 /// A message among agreements.
 unsafe extern "C" fn receive(transport: Object, message: *const Descriptor) {
-    // SAFETY: Open MPI's own receiver, which stood here.
-    let stock =
-        unsafe { std::mem::transmute::<*const c_void, Receive>(RECEIVE.load(Ordering::Acquire) as *const c_void) };
     let somebody_died = SOMEBODY_DIED.load(Ordering::Acquire);
-    // SAFETY: each message of an agreement begins with the name of its sender.
-    if somebody_died && unsafe { is_of_the_dead(message) } {
+    // SAFETY: one segment, as Open MPI itself takes for granted here, with as many bytes as it says.
+    let bytes = unsafe {
+        let segment = &*(*message).segments;
+        std::slice::from_raw_parts(segment.message, usize::try_from(segment.length).unwrap_or(0))
+    };
+    if somebody_died && orphans::sender(bytes).is_some_and(is_dead) {
         return;
     }
+    orphans::note(bytes);
     // SAFETY: with the arguments that were meant for it.
-    unsafe { stock(transport, message) };
+    unsafe { stock()(transport, message) };
     if somebody_died {
         tell();
     }
 }
 
-/// # Safety
-/// A message of an agreement.
-unsafe fn is_of_the_dead(message: *const Descriptor) -> bool {
-    // SAFETY: as required of the caller; it may lie anywhere.
-    let sender = unsafe { (*(*message).segments).message.read_unaligned() };
-    endpoints::is_dead(endpoints::process_named(sender))
+fn is_dead(name: ProcessName) -> bool {
+    endpoints::is_dead(endpoints::process_named(name))
+}
+
+/// Has the agreements take a message as if its sender had sent it just now.
+fn hand_on(message: &[u8]) {
+    if RECEIVE.load(Ordering::Acquire) == 0 || orphans::sender(message).is_none_or(is_dead) {
+        return;
+    }
+    let null = std::ptr::null_mut();
+    let segment = Segment { message: message.as_ptr(), length: message.len() as u64 };
+    let tag = u8::try_from(TAG).unwrap_or(0);
+    let descriptor = Descriptor { endpoint: null, segments: &raw const segment, segment_count: 1, tag, context: null };
+    // SAFETY: the receiver reads the message, which is whole, and asks neither transport nor endpoint.
+    unsafe { stock()(null, &raw const descriptor) };
 }

@@ -26,6 +26,7 @@ mod module;
 mod objects;
 mod onesided;
 mod openmpi;
+mod orphans;
 mod owners;
 mod property;
 mod requests;
@@ -54,8 +55,8 @@ const SUCCESS: c_int = 0;
 /// `OMPI_ERR_NOT_AVAILABLE`: the component asks to be closed without a word.
 const NOT_AVAILABLE: c_int = -16;
 
-/// Releases whose behaviour is known; in others the component leaves the job alone.
-const SERVED: std::ops::RangeInclusive<u32> = 5..=5;
+/// The series of releases whose behaviour is known; in others the component leaves the job alone.
+const SERVED: (u32, u32) = (5, 0);
 
 /// Number of the job that mpirun itself starts.
 const FIRST_JOB: u32 = 1;
@@ -85,7 +86,7 @@ impl Rank {
         let first = number(FIRST_RANK_VARIABLE).unwrap_or(0);
         let rank = number("PMIX_RANK")?.checked_add(first)?;
         match openmpi::release() {
-            Some((major, ..)) if SERVED.contains(&major) => {}
+            Some((major, minor, _)) if (major, minor) == SERVED => {}
             release => {
                 let named = release.map_or("an unknown release".into(), |(a, b, c)| format!("release {a}.{b}.{c}"));
                 say(&format!(

@@ -25,10 +25,17 @@ const JOB_NUMBER: u32 = 0xffff;
 
 /// `opal_process_name_t`.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ProcessName {
     job: u32,
     rank: u32,
+}
+
+impl ProcessName {
+    /// The name of a rank of a job, by its number.
+    pub fn new(job: u32, rank: u32) -> Self {
+        Self { job, rank }
+    }
 }
 
 type Progress = unsafe extern "C-unwind" fn() -> c_int;

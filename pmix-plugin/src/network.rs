@@ -39,7 +39,8 @@ pub fn addresses(wanted: &[String]) -> Result<Vec<Ipv4Addr>, String> {
         .map(|interface| interface.address)
         .collect();
     if found.is_empty() && !wanted.is_empty() {
-        return Err(format!("no interface of this node matches psensor_ringwatch_if_include ({})", wanted.join(",")));
+        let (host, wanted) = (rdma_heartbeat::logging::host(), wanted.join(","));
+        return Err(format!("no interface of {host} matches psensor_ringwatch_if_include ({wanted})"));
     }
     Ok(found)
 }

@@ -300,7 +300,7 @@ impl Daemon {
             self.elapse(now);
             self.flush();
             if self.is_done(now) {
-                leftovers::remove(Path::new(leftovers::FOLDER), &self.startup.launch.nspace);
+                leftovers::remove(Path::new(leftovers::FOLDER), &self.startup.launch.nspace, &self.host);
                 info!("ended");
                 return Ok(());
             }

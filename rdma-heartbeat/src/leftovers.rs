@@ -15,24 +15,31 @@ pub const FOLDER: &str = "/dev/shm";
 /// How names begin, and how many fields stand behind the job's number.
 const KINDS: [(&str, usize); 4] = [("sm_segment.", 1), ("osc_rdma.", 2), ("osc_sm.", 2), ("osc_ucx.", 2)];
 
-/// Removes what the ranks of a job and of those that it has spawned left on this node, once none of them runs any more.
-pub fn remove(folder: &Path, nspace: &str) {
+/// Removes what the ranks of a job and of those that it has spawned left on the node that calls itself `host`, once none of
+/// them runs there any more. Nodes that are containers of one machine may share the folder.
+pub fn remove(folder: &Path, nspace: &str, host: &str) {
     let user = nix::unistd::getuid().as_raw();
     for file in fs::read_dir(folder).into_iter().flatten().flatten() {
         let is_own = file.metadata().is_ok_and(|data| data.is_file() && data.uid() == user);
-        if is_own && file.file_name().to_str().is_some_and(|name| is_of(name, nspace)) {
+        if is_own && file.file_name().to_str().is_some_and(|name| is_of(name, nspace, host)) {
             // Who else removes such files may have come first.
             let _ = fs::remove_file(file.path());
         }
     }
 }
 
-/// Whether a file of this name belongs to a job of the same `mpirun`.
-fn is_of(name: &str, nspace: &str) -> bool {
-    let job = |(start, behind): &(&str, usize)| name.strip_prefix(start)?.rsplit('.').nth(*behind);
+/// Whether a file of this name belongs to a job of the same `mpirun`, and to this host.
+fn is_of(name: &str, nspace: &str, host: &str) -> bool {
+    // With or without its domain, as PRRTE is told to keep it.
+    let of_host = |start: &str| name.strip_prefix(start).filter(|rest| first_label(rest) == first_label(host));
+    let job = |(start, behind): &(&str, usize)| of_host(start)?.rsplit('.').nth(*behind);
     let job = KINDS.iter().find_map(job).and_then(|job| u32::from_str_radix(job, 16).ok());
     let own = ports::number_of(nspace);
     job.zip(own).is_some_and(|(job, own)| job >> 16 == own >> 16)
+}
+
+fn first_label(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -50,23 +57,28 @@ mod tests {
         let own = [
             format!("sm_segment.h1.0.{job:x}.3"),
             format!("osc_rdma.h1.{job:x}.6.38813"),
-            format!("osc_sm.node.of.a.cluster.{:x}.6.1", job + 1),
+            format!("osc_sm.h1.{:x}.6.1", job + 1),
         ];
         let others = [
             format!("sm_segment.h1.0.{:x}.3", job + (1 << 16)),
+            format!("sm_segment.h2.0.{job:x}.3"),
+            format!("sm_segment.h11.0.{job:x}.3"),
             format!("osc_rdma.h1.6.{job:x}.38813"),
             format!("mine.h1.{job:x}.6.1"),
             "osc_rdma.".to_owned(),
             "sm_segment.h1.0.-1.3".to_owned(),
         ];
         own.iter().chain(&others).for_each(|name| fs::write(folder.join(name), "").unwrap());
-        remove(&folder, JOB);
+        remove(&folder, JOB, "h1");
         for name in own {
             assert!(!folder.join(&name).exists(), "{name} is gone");
         }
         for name in others {
             assert!(folder.join(&name).exists(), "{name} stays");
         }
+        fs::write(folder.join(format!("osc_sm.node.of.a.cluster.{job:x}.6.1")), "").unwrap();
+        remove(&folder, JOB, "node");
+        assert!(!folder.join(format!("osc_sm.node.of.a.cluster.{job:x}.6.1")).exists());
         fs::remove_dir_all(&folder).unwrap();
     }
 }

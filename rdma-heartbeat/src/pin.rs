@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 use propagation::RankReason;
 
-use crate::procfs::{Sample, names_a_rank, names_rank, number_in, state, stops};
+use crate::procfs::{Sample, names_a_rank, names_rank, number_in, rank_in, state, stops};
 
 /// So many generations of wrappers may be between a runtime daemon and a rank.
 const MOST_ANCESTORS: usize = 32;
@@ -87,10 +87,10 @@ impl Pin {
         names_rank(&environment, nspace, rank)
     }
 
-    /// Whether its environment, which is that of its start, says that it was started as that rank of that job.
+    /// As which rank of which namespace it was started, as its environment says.
     #[must_use]
-    pub fn is_started_as(&self, nspace: &str, rank: u32) -> bool {
-        self.text_of("environ").is_some_and(|environment| names_rank(&environment, nspace, rank))
+    pub fn started_as(&self) -> Option<(String, u32)> {
+        rank_in(&self.text_of("environ")?)
     }
 
     fn descends_from(&self, ancestor: i32) -> bool {

@@ -56,6 +56,14 @@ pub fn names_a_rank(environ: &[u8]) -> bool {
     environ.split(|byte| *byte == 0).any(|one| one.starts_with(b"PMIX_NAMESPACE=") || one.starts_with(b"PMIX_RANK="))
 }
 
+/// The namespace and the rank that an `environ` names.
+#[must_use]
+pub fn rank_in(environ: &[u8]) -> Option<(String, u32)> {
+    let value = |name: &[u8]| environ.split(|byte| *byte == 0).find_map(|one| one.strip_prefix(name));
+    let nspace = std::str::from_utf8(value(b"PMIX_NAMESPACE=")?).ok()?.to_owned();
+    Some((nspace, std::str::from_utf8(value(b"PMIX_RANK=")?).ok()?.parse().ok()?))
+}
+
 /// Whether an `environ` names this rank.
 #[must_use]
 pub fn names_rank(environ: &[u8], nspace: &str, rank: u32) -> bool {
@@ -77,5 +85,15 @@ mod tests {
         assert_eq!(Sample::parse(&line), Some(Sample { state: b'T', started: 22, exit_code: 52 }));
         assert_eq!(Sample::parse(b"7 (short) T 1"), None);
         assert_eq!(Sample::parse(b""), None);
+    }
+
+    #[test]
+    fn an_environment_says_which_rank_it_is_of() {
+        assert_eq!(rank_in(b"A=1\0PMIX_RANK=12\0PMIX_NAMESPACE=job@1\0"), Some(("job@1".into(), 12)));
+        for other in
+            [&b"PMIX_RANK=12\0"[..], b"PMIX_NAMESPACE=job@1\0PMIX_RANK=x\0", b"", b"PMIX_NAMESPACE=\xff\0PMIX_RANK=1"]
+        {
+            assert_eq!(rank_in(other), None);
+        }
     }
 }

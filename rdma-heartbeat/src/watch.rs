@@ -11,7 +11,7 @@ use propagation::{RankReason, Time};
 use tracing::{debug, error, info, warn};
 
 use crate::defaults::Default;
-use crate::launched;
+use crate::launched::Search;
 use crate::lifeline;
 use crate::pin::{Pin, PinError};
 use crate::segment::{Phase, Segment};
@@ -69,6 +69,7 @@ pub struct Watch {
     suspended_at: Option<Time>,
     /// The runtime daemon, from which the ranks descend.
     runtime: i32,
+    search: Search,
     never: [Option<i32>; 2],
 }
 
@@ -94,6 +95,7 @@ impl Watch {
             holds: false,
             suspended_at: None,
             runtime,
+            search: Search::new(runtime),
             never: [Some(runtime), i32::try_from(std::process::id()).ok()],
         };
         watch.extend(segment, name_of);
@@ -108,6 +110,7 @@ impl Watch {
             self.slots.push(Slot { rank, name: (nspace.to_owned(), local), occupant: Occupant::Absent });
         }
         self.next_look = Time::ZERO;
+        self.search.begin_again();
     }
 
     /// When [`Watch::look`] has something to do at the latest.
@@ -167,13 +170,9 @@ impl Watch {
         if self.holds {
             return;
         }
+        self.look_for_launched();
         let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            if matches!(slot.occupant, Occupant::Absent) {
-                if let Some(pin) = launched::process_of(self.runtime, &slot.name.0, slot.name.1) {
-                    slot.occupant = Occupant::Launched(pin, StopCount::default());
-                }
-            }
             let (Occupant::Pinned(pin, count) | Occupant::Launched(pin, count)) = &mut slot.occupant else { continue };
             let is_over = count.observe(now, pin.stopped(), limit);
             self.next_sample = self.next_sample.and(count.next(now, limit));
@@ -185,6 +184,26 @@ impl Watch {
                 Phase::Finalised => Sighting::Stuck(number),
                 _ => Sighting::Dead(slot.rank, RankReason::Stopped),
             });
+        }
+    }
+
+    /// Looks for the processes of ranks that have not registered.
+    fn look_for_launched(&mut self) {
+        let is_absent = |slot: &Slot| matches!(slot.occupant, Occupant::Absent);
+        if !self.slots.iter().any(is_absent) {
+            return;
+        }
+        let pins = self.slots.iter().filter_map(|slot| match &slot.occupant {
+            Occupant::Pinned(pin, _) | Occupant::Launched(pin, _) => Some(pin.pid()),
+            _ => None,
+        });
+        let known: Vec<i32> = pins.chain(self.never.into_iter().flatten()).collect();
+        let launching = self.slots.iter().all(is_absent);
+        for (pin, nspace, rank) in self.search.look(&known, launching) {
+            let slot = self.slots.iter_mut().find(|slot| slot.name.1 == rank && slot.name.0 == nspace);
+            if let Some(slot) = slot.filter(|slot| is_absent(slot)) {
+                slot.occupant = Occupant::Launched(pin, StopCount::default());
+            }
         }
     }
 
@@ -204,6 +223,8 @@ impl Watch {
                 Occupant::Gone => {}
                 Occupant::Pinned(..) if segment.occupant(slot_number(index)).1 == Phase::Finalised => {}
                 Occupant::Pinned(_, count) | Occupant::Launched(_, count) if is_stopped(count) => stopped += 1,
+                // The runtime daemon reports its end.
+                Occupant::Launched(pin, _) if pin.has_ended() => {}
                 Occupant::Absent | Occupant::Launched(..) | Occupant::Pinned(..) => return None,
             }
         }
@@ -234,7 +255,7 @@ impl Watch {
         Some(Sighting::Dead(entry.rank, reason))
     }
 
-    /// Takes note that the process of a rank has ended in order: one that never registered is no longer awaited.
+    /// Takes note that the process of a rank has ended: one that never registered is no longer awaited.
     pub fn left(&mut self, rank: u32, segment: &Segment) {
         if !self.is_registered(rank, segment) {
             let slot = self.slots.iter_mut().find(|slot| slot.rank == rank && slot.is_awaited());

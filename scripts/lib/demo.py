@@ -389,6 +389,8 @@ class Run:
                     wrong.append(f"{len(events)} of {count} survivors {text}")
             if self.errors and self.milliseconds([self.errors[-1][0]])[0] > ERROR_LIMIT:
                 wrong.append("the last error came too late")
+        if self.struck and self.victims and not self.declared and not self.stock:
+            wrong.append("no detector declared anything")
         wrong += [f"false alarm: {alarm}" for alarm in self.false_alarms()]
         if self.result is None:
             wrong.append("no result")
@@ -467,8 +469,6 @@ def timeline(run, reference):
         answer = "none"
     else:
         answer = f"{run.result}, " + ("equals the fault-free one" if run.result == reference else "DIFFERS from the fault-free one")
-    if run.struck and not run.declared and not run.stock:
-        print("  no detector declared anything")
     print(f"  result {answer}; finalized: {len(run.finalized)} of {count} survivors; "
           f"mpirun: {'had to be killed' if run.status is None else f'status {run.status}'}")
     wrong = run.faults(reference)

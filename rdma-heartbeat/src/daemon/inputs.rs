@@ -169,10 +169,11 @@ impl Daemon {
         }
         let waited_for = self.startup.is_spawned(rank) && self.job.node_of(rank) == Some(self.startup.me);
         let is_early = waited_for && !self.watch.has_initialised(rank, &self.segment);
-        let reason = if is_early { RankReason::Early } else { reason };
         // First, so that it is true before anybody hears of it.
         self.chronicle.note(now, Event::Observed { rank, reason: rank_reason(reason) });
         self.fence(rank, now);
+        self.watch.left(rank, &self.segment);
+        let reason = if is_early { RankReason::Early } else { reason };
         match &mut self.link {
             Link::Offloaded(host) => {
                 // Until it comes back as a fact: the service may be lost with it.

@@ -13,6 +13,8 @@ use crate::segment::{Entry, FLAG_HELD};
 
 /// How long the plugin may take to end its runtime daemon in order, before that is killed.
 const ORDERLY: Duration = Duration::from_millis(50);
+/// How long a runtime daemon that is stopped is left alone at most after an end in order.
+const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl Daemon {
     /// Carries out what the member asks for.
@@ -215,7 +217,7 @@ impl Daemon {
             exit_by,
             settled_at,
             // Nobody would let one that is stopped go on once the job is over, and nobody is left to find it.
-            runtime_ends_by: (fences && self.startup.me != 0).then_some(exit_by),
+            runtime_ends_by: (fences && self.startup.me != 0).then_some(exit_by.min(now + LAST_WAIT)),
             kills_runtime: false,
             fences: false,
         });

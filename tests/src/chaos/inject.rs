@@ -19,6 +19,8 @@ use crate::{Job, Lab, Running, SLACK, TIMEOUT, process};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Silence that is well below every timeout of the job.
 const HARMLESS_MS: u64 = 120;
+/// How long after a link has healed the next heartbeat has come through at the latest, also on a bad network.
+const JUST_AFTER: Duration = Duration::from_millis(100);
 
 /// What has happened to a job so far.
 #[derive(Clone, Debug, Default)]
@@ -84,8 +86,17 @@ pub fn own(plan: &Plan, diaries: &Diaries) -> Option<&'static str> {
 /// # Panics
 /// With everything that is known about the job, if it does not come through.
 pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mut Struck, around: &Around<'_>) {
-    let mut driver =
-        Driver { lab, job, struck, around, last: Duration::ZERO, deadly: false, unwatched: BTreeMap::new() };
+    let mut driver = Driver {
+        lab,
+        job,
+        struck,
+        around,
+        last: Duration::ZERO,
+        deadly: false,
+        unwatched: BTreeMap::new(),
+        silences: Vec::new(),
+        adjoining: BTreeSet::new(),
+    };
     if !matches!(plan.faults.last(), Some((_, Fault::Init { .. }))) {
         let all = driver.job.ranks();
         driver.job.wait_for("carries-on", &all);
@@ -127,6 +138,10 @@ struct Driver<'d, 'lab> {
     deadly: bool,
     /// Of each host the `ringwatchd` that was struck last.
     unwatched: BTreeMap<u32, (i32, Duration)>,
+    /// Which hosts could not be heard, or could not hear, and until when at the latest.
+    silences: Vec<(u32, Duration)>,
+    /// Ranks of hosts whose silences followed each other.
+    adjoining: BTreeSet<u32>,
 }
 
 impl Driver<'_, '_> {
@@ -172,6 +187,8 @@ impl Driver<'_, '_> {
                     self.job.loses(host);
                 }
                 self.struck.watchers.push((*host, self.last));
+                self.note_silence(*host);
+                self.silences.push((*host, now() + TIMEOUT));
             }
             Fault::Runtime { host, signal } => {
                 self.wait_for_a_watcher(*host);
@@ -220,14 +237,44 @@ impl Driver<'_, '_> {
     fn cut(&mut self, hosts: &[u32], together: bool, ms: Option<u64>) {
         let names: Vec<&str> = hosts.iter().map(|host| ALL_HOSTS[*host as usize]).collect();
         let ranks: Vec<u32> = names.iter().flat_map(|host| self.job.job.ranks_on(host)).collect();
+        hosts.iter().for_each(|host| self.note_silence(*host));
         self.job.split(&names, together);
         let Some(ms) = ms else { return self.struck.must.extend(ranks) };
         sleep(Duration::from_millis(ms));
         names.iter().for_each(|host| self.lab.join(host));
+        self.silences.extend(hosts.iter().map(|host| (*host, now() + JUST_AFTER)));
         if !self.were_away(&ranks, ms) {
             names.iter().for_each(|host| self.job.keeps(host));
         }
         self.struck.log.push((self.last, format!("healed: {names:?}")));
+    }
+
+    /// A host falls silent. If its neighbour on the ring, or it itself, could not be heard or could not hear just before, the
+    /// two may count as one silence, of this host or of that neighbour.
+    fn note_silence(&mut self, host: u32) {
+        let living: BTreeSet<u32> = process::on_hosts()
+            .iter()
+            .filter(|process| process.name == "ringwatchd")
+            .filter_map(|process| ALL_HOSTS.iter().position(|name| *name == process.host))
+            .filter_map(|index| u32::try_from(index).ok())
+            .chain([host])
+            .collect();
+        let observer = |of: u32| living.range(of + 1..).chain(living.iter()).next().copied();
+        let recent: Vec<u32> =
+            self.silences.iter().filter(|(_, until)| now() < *until).map(|(host, _)| *host).collect();
+        for other in recent {
+            let silent = match () {
+                () if observer(host) == Some(other) || host == other => host,
+                () if observer(other) == Some(host) => other,
+                () => continue,
+            };
+            let name = ALL_HOSTS[silent as usize];
+            let ranks = self.job.job.ranks_on(name);
+            self.struck.log.push((now(), format!("{name} may count as silent for both")));
+            self.job.loses(name);
+            self.adjoining.extend(ranks.iter().filter(|rank| !self.struck.may.contains(rank)));
+            self.struck.may.extend(ranks);
+        }
     }
 
     /// These ranks were away since the last fault, which was to be for so long. Returns whether that may kill them.
@@ -327,6 +374,10 @@ impl Driver<'_, '_> {
 
     /// Whoever the machine has taken along may be dead. For those who are spawned nothing is planned.
     fn note_limits(&mut self) {
+        let is_dead = |rank: &u32| !self.struck.must.contains(rank) && !process::lives(self.job.pid(*rank));
+        if self.adjoining.iter().any(is_dead) {
+            self.struck.limits.insert(limits::ADJOINING);
+        }
         let (late, starved) = (self.around.storm.map(Storm::late).unwrap_or_default(), self.around.pulse.late());
         let history = limits::history(self.around.events);
         let evidence = Evidence { history, late: &late, starved: &starved };

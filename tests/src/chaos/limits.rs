@@ -23,6 +23,9 @@ pub const FREED_RECEIVE: &str = "Open MPI 5.0.7 aborts over a receive that it ha
 pub const FINALIZE: &str = "A rank that dies while others already wait inside `MPI_Finalize` may make it return";
 /// A death is missing in the history.
 pub const LAST_MOMENTS: &str = "A death in the last moments of a job may be missing in `ringwatch events`";
+/// A node is declared dead.
+pub const ADJOINING: &str =
+    "Short losses of a link or of `ringwatchd` that follow each other at once on a node and its observer";
 /// What is kept away from every job.
 pub const LEFT_OUT: [&str; 4] = [
     "The node of `mpirun` must live",
@@ -152,7 +155,7 @@ mod tests {
         let readme = include_str!("../../../README.md");
         let (_, limits) = readme.split_once("## Limits").expect("there are limits");
         let limits: Vec<&str> = limits.split_whitespace().collect();
-        for limit in [INIT, SPAWNING, FREED_RECEIVE, FINALIZE, LAST_MOMENTS].iter().chain(&LEFT_OUT) {
+        for limit in [INIT, SPAWNING, FREED_RECEIVE, FINALIZE, LAST_MOMENTS, ADJOINING].iter().chain(&LEFT_OUT) {
             assert!(limits.join(" ").contains(limit), "{limit}");
         }
     }

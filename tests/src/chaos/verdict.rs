@@ -30,7 +30,8 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> 
     // However it ends, nobody has been told a lie.
     let ended = limits::ended(plan, struck, &outcome.stderr);
     outcome.no_lies_but(|error| ended.is_some() && is_in_spawn(&outcome.diaries, error));
-    told_after_the_first_strike(struck, outcome);
+    told_after_the_first_strike(plan, struck, outcome);
+    nobody_spawned_was_stopped(outcome, events);
     if let Some(limit) = ended {
         // While it was ending, prterun may have been struck, whose status that is then.
         if outcome.status == -libc::SIGKILL && struck.carried.contains(&Fault::Launcher.kind()) {
@@ -77,12 +78,24 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> 
 }
 
 /// Nobody is told of a failure before there is one.
-fn told_after_the_first_strike(struck: &Struck, outcome: &Outcome) {
-    let struck = struck.log.iter().map(|(at, _)| *at).chain(outcome.diaries.all("dies").map(|entry| entry.at)).min();
+fn told_after_the_first_strike(plan: &Plan, struck: &Struck, outcome: &Outcome) {
+    // Who strikes itself says so.
+    let is_own = |(_, fault): &(_, Fault)| matches!(fault, Fault::Init { .. } | Fault::Finalize { .. });
+    let log = struck.log.iter().filter(|_| !plan.faults.first().is_some_and(is_own));
+    let struck = log.map(|(at, _)| *at).chain(outcome.diaries.all("dies").map(|entry| entry.at)).min();
     let told = outcome.diaries.all("error").map(|entry| entry.at).min();
     let right = told.is_none_or(|told| struck.is_some_and(|struck| struck <= told));
     outcome
         .require(right, &format!("nobody is told of a failure before the first one, at {struck:?}, not at {told:?}"));
+}
+
+/// Spawned ranks are killed, with their nodes, and never stopped.
+fn nobody_spawned_was_stopped(outcome: &Outcome, events: &Path) {
+    for record in records(&history(events)) {
+        let rank = record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok());
+        let wrong = rank.is_some_and(|rank| outcome.is_spawned(rank)) && record["reason"] == "stopped";
+        outcome.require(!wrong, &format!("nobody stops spawned ranks, not {record}"));
+    }
 }
 
 /// A death in `MPI_Init` ends the job with a status and a sentence, or those whose `MPI_Init` returned go on.
@@ -121,12 +134,7 @@ fn is_declared(
     let mut declared = BTreeSet::new();
     for record in records(&history(events)) {
         match record["event"].as_str() {
-            Some("rank-dead") => {
-                let rank = record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok());
-                let wrong = rank.is_some_and(|rank| outcome.is_spawned(rank)) && record["reason"] == "stopped";
-                outcome.require(!wrong, &format!("nobody stops spawned ranks, but {rank:?} is declared for it"));
-                declared.extend(rank);
-            }
+            Some("rank-dead") => declared.extend(record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok())),
             Some("node-dead") => declared.extend(numbers(&record["ranks"])),
             _ => {}
         }
