@@ -41,7 +41,10 @@ impl fmt::Display for Process {
         let file = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
         let (wait, line) = (file("wchan"), file("cmdline").replace('\0', " "));
         let line: String = line.chars().take(90).collect();
-        write!(out, "{host} {pid:>7} {parent:>7} {state} {name:<12} {wait:<24} {line}")
+        // Of its first thread: nanoseconds on a processor, and waiting for one.
+        let times: Vec<f64> = file("schedstat").split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [ran, waited] = [0, 1].map(|at| times.get(at).map_or(0.0, |ns| ns / 1e9));
+        write!(out, "{host} {pid:>7} {parent:>7} {state} {name:<12} {wait:<24} {ran:>6.1} {waited:>6.1} {line}")
     }
 }
 

@@ -49,7 +49,7 @@ impl Scene {
     fn describe(&self) -> String {
         let mut text =
             format!("--- {}\n--- started at {}, now {}\n", self.command, seconds(self.began), seconds(now()));
-        text += "--- processes: host, number, parent, state, name, wait channel, command\n";
+        text += "--- processes: host, number, parent, state, name, wait channel, seconds run and runnable, command\n";
         for process in process::on_hosts() {
             let _ = writeln!(text, "{process}");
         }

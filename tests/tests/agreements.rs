@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
+use system_tests::clock::wait_until;
 use system_tests::job::compile;
-use system_tests::{Job, in_lab};
+use system_tests::{Job, in_lab, process};
 
 const RANKS: u32 = 8;
 const ROUNDS: usize = 40;
@@ -63,4 +65,36 @@ fn on_one_node() {
 #[test]
 fn on_several_nodes() {
     strike(Job::new, &[0, 3]);
+}
+
+/// A member whose parent has died turns to one that has not heard of it by the time it decides: everything on its host that
+/// could tell it is stopped for a while.
+#[test]
+fn a_parent_that_hears_of_a_death_late_tells_its_new_children() {
+    in_lab(|lab| {
+        let program = compile("orphans", "mpicc");
+        let job = Job::new().on(&["h1", "h2", "h3", "h4"], 1).parameter("timeout", "1s").diarist(&program);
+        let mut job = job.start(lab);
+        job.wait_for("agrees", &[0, 1, 2, 3]);
+        job.cut("h3");
+        // Not much sooner than the death is declared, or h2 would be taken for dead as well.
+        std::thread::sleep(Duration::from_millis(800));
+        let deaf = [job.runtime("h2"), job.watcher("h2").pid];
+        deaf.iter().for_each(|pid| process::signal(*pid, libc::SIGSTOP));
+        if !wait_until(Duration::from_secs(5), || job.log("h1").contains("declared node=2")) {
+            job.fail("h3 is declared dead");
+        }
+        // Rank 0, which has lost its parent, turns to rank 1.
+        std::thread::sleep(Duration::from_millis(100));
+        job.go();
+        job.wait_for("agreed", &[1]);
+        deaf.iter().for_each(|pid| process::signal(*pid, libc::SIGCONT));
+        let outcome = job.finish();
+        for rank in [0, 1, 3] {
+            let shrunk = outcome.diaries.first(rank, "shrunk").map(|entry| entry.text());
+            outcome.require(shrunk.as_deref() == Some("3"), &format!("rank {rank} shrinks to 3 ranks, not {shrunk:?}"));
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
 }

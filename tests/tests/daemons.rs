@@ -126,6 +126,21 @@ fn ringwatchd_killed_is_started_again() {
 }
 
 #[test]
+fn ringwatchd_killed_while_every_rank_does_something_else() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("mixed", &[5]).start(lab);
+        job.wait_until_blocked();
+        job.replaces_watcher("h2", libc::SIGKILL);
+        job.replaces_watcher("h1", libc::SIGSTOP);
+        if let Some(entry) = job.diaries().all("error").next() {
+            job.fail(&format!("nobody is declared dead, but {entry:?}"));
+        }
+        job.go();
+        job.finish().recovered(&[5]);
+    });
+}
+
+#[test]
 fn ringwatchd_of_prterun_killed_is_started_again() {
     in_lab(|lab| ringwatchd_comes_back(lab, "h1", libc::SIGKILL, 3));
 }

@@ -77,6 +77,13 @@ fn the_node_of_prterun_killed() {
         let timeout = job.job.timeout();
         let _ = job.kill_host("h1");
         job.wait_until_gone("ranks", &ranks, timeout * 2 + SLACK);
+        // Nobody is left who could tell the user: it is in the logs.
+        for host in ["h2", "h3", "h4"] {
+            let sentence = "has lost contact with the node of mpirun; its ranks are ended";
+            if !system_tests::clock::wait_until(SLACK, || job.log(host).contains(sentence)) {
+                job.fail(&format!("the log of {host} says: {sentence}"));
+            }
+        }
         let outcome = job.finish();
         nobody_finished(&outcome);
         outcome.left_nothing();

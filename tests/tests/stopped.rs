@@ -110,6 +110,24 @@ fn is_left_alone(lab: &Lab, job: Job, disturb: impl FnOnce(i32)) {
 }
 
 #[test]
+fn stopped_shorter_than_the_limit_while_every_rank_does_something_else() {
+    in_lab(|lab| {
+        let mut job = Job::new().parameter("stop_timeout", "2s").blocked_in("mixed", &[5]).start(lab);
+        job.wait_until_blocked();
+        for rank in [0, 2, 4] {
+            let _ = job.signal_rank(rank, libc::SIGSTOP);
+            std::thread::sleep(Duration::from_millis(500));
+            let _ = job.signal_rank(rank, libc::SIGCONT);
+        }
+        if let Some(entry) = job.diaries().all("error").next() {
+            job.fail(&format!("nobody is declared dead, but {entry:?}"));
+        }
+        job.go();
+        job.finish().recovered(&[5]);
+    });
+}
+
+#[test]
 fn stopped_shorter_than_the_limit_is_not_dead() {
     in_lab(|lab| {
         is_left_alone(lab, Job::new().parameter("stop_timeout", "2s"), |pid| {
