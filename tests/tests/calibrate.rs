@@ -75,7 +75,7 @@ fn what_calibrate_measures_is_stored_and_the_next_job_uses_it() {
         let folder = lab.folder();
         let picture = folder.join("calibration.svg");
         let out = picture.display().to_string();
-        let arguments = ["--time", "6s", "--load", "2", "--rate", "1/h", "--out", &out, "--write"];
+        let arguments = ["--time", "6s", "--load", "2", "--rate", "60/h", "--out", &out, "--write"];
         let report = report(&[&arguments[..], &on(HOSTS)].concat());
         for phase in ["idle", "loaded"] {
             let row =

@@ -128,7 +128,7 @@ fn ringwatchd_killed_is_started_again() {
 #[test]
 fn ringwatchd_killed_while_every_rank_does_something_else() {
     in_lab(|lab| {
-        let mut job = Job::new().blocked_in("mixed", &[5]).start(lab);
+        let mut job = Job::new().blocked_in("mixed", &[5]).arguments(&["--die", "kill"]).start(lab);
         job.wait_until_blocked();
         job.replaces_watcher("h2", libc::SIGKILL);
         job.replaces_watcher("h1", libc::SIGSTOP);

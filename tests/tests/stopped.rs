@@ -112,7 +112,8 @@ fn is_left_alone(lab: &Lab, job: Job, disturb: impl FnOnce(i32)) {
 #[test]
 fn stopped_shorter_than_the_limit_while_every_rank_does_something_else() {
     in_lab(|lab| {
-        let mut job = Job::new().parameter("stop_timeout", "2s").blocked_in("mixed", &[5]).start(lab);
+        let job = Job::new().parameter("stop_timeout", "2s").blocked_in("mixed", &[5]).arguments(&["--die", "kill"]);
+        let mut job = job.start(lab);
         job.wait_until_blocked();
         for rank in [0, 2, 4] {
             let _ = job.signal_rank(rank, libc::SIGSTOP);
