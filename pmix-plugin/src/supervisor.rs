@@ -162,9 +162,14 @@ impl Supervisor {
                 PollFd::new(instance.pidfd.as_fd(), PollFlags::POLLIN),
             ];
             let wait = PollTimeout::try_from(stall / 4).unwrap_or(PollTimeout::MAX);
+            let began = Instant::now();
             if poll(&mut fds, wait).is_err() {
                 continue;
             }
+            // This process itself was kept from looking: the whole job may have been suspended. What it does itself between
+            // two looks counts only where that cannot take so long: ringwatchd could run meanwhile.
+            let late =
+                began.elapsed() > stall / 2 || std::mem::replace(&mut looked, Instant::now()).elapsed() > stall * 2;
             let ready = |fd: &PollFd| fd.revents().is_some_and(|events| !events.is_empty());
             let (talks, ended) = (ready(&fds[0]), ready(&fds[1]));
             if talks && !self.receive(job, instance, &mut buffer) {
@@ -178,16 +183,14 @@ impl Supervisor {
             if ended && !talks {
                 return;
             }
-            self.end_exchanges_with_the_dead(job);
             let now = job.segment.beats();
-            // This process itself was kept from looking: the whole job may have been suspended.
-            let late = std::mem::replace(&mut looked, Instant::now()).elapsed() > stall / 2;
             if now != beats || self.is_finished() || late {
                 (beats, beaten) = (now, Instant::now());
             } else if beaten.elapsed() > stall {
                 kill(&instance.pidfd);
                 return;
             }
+            self.end_exchanges_with_the_dead(job);
         }
     }
 

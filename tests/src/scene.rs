@@ -1,5 +1,6 @@
 //! What a test that failed shows: all that is known about its job.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +43,7 @@ impl Scene {
     /// Always.
     pub fn fail_hanging(&self, why: &str) -> ! {
         // First, while nothing has changed.
-        let stacks = self.stacks();
+        let stacks = self.stacks() + &waiting_in_sockets();
         panic!("{why}\n{}{stacks}", self.describe())
     }
 
@@ -95,6 +96,22 @@ impl Scene {
         }
         text
     }
+}
+
+/// TCP connections of all hosts in which something waits to be read, or to be acknowledged.
+fn waiting_in_sockets() -> String {
+    let mut text = String::from("--- TCP connections with bytes to be read, or to be acknowledged\n");
+    let hosts: BTreeSet<String> = process::on_hosts().into_iter().map(|process| process.host).collect();
+    for host in hosts {
+        let output = Command::new("rw-on").args([&host, "ss", "-tnp"]).output();
+        let output = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        for line in output.lines().skip(1) {
+            if line.split_whitespace().skip(1).take(2).any(|bytes| bytes != "0") {
+                let _ = writeln!(text, "{host} {line}");
+            }
+        }
+    }
+    text
 }
 
 fn seconds(time: Duration) -> String {

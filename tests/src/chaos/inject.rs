@@ -272,8 +272,7 @@ impl Driver<'_, '_> {
             let ranks = self.job.job.ranks_on(name);
             self.struck.log.push((now(), format!("{name} may count as silent for both")));
             self.job.loses(name);
-            self.adjoining.extend(ranks.iter().filter(|rank| !self.struck.may.contains(rank)));
-            self.struck.may.extend(ranks);
+            self.adjoining.extend(ranks);
         }
     }
 
@@ -338,7 +337,7 @@ impl Driver<'_, '_> {
         }
         let must: Vec<i32> = self.struck.must.iter().map(|rank| self.job.pid(*rank)).collect();
         self.job.wait_until_gone("the dead", &must, PATIENCE);
-        if !self.struck.may.is_empty() {
+        if !self.struck.may.is_empty() || !self.adjoining.is_empty() {
             // One timeout to suspect, one to ask and to kill.
             sleep((self.last + TIMEOUT * 2 + SLACK).saturating_sub(now()));
         }
@@ -374,9 +373,14 @@ impl Driver<'_, '_> {
 
     /// Whoever the machine has taken along may be dead. For those who are spawned nothing is planned.
     fn note_limits(&mut self) {
-        let is_dead = |rank: &u32| !self.struck.must.contains(rank) && !process::lives(self.job.pid(*rank));
-        if self.adjoining.iter().any(is_dead) {
+        let is_new = |rank: &u32| !self.struck.must.contains(rank) && !self.struck.may.contains(rank);
+        let diaries = self.job.diaries();
+        let is_over = |rank: u32| diaries.has(rank, "finalized") || diaries.has(rank, "dies");
+        let is_dead = |rank: u32| !is_over(rank) && !process::lives(self.job.pid(rank));
+        let dead: Vec<u32> = self.adjoining.iter().copied().filter(|rank| is_new(rank) && is_dead(*rank)).collect();
+        if !dead.is_empty() {
             self.struck.limits.insert(limits::ADJOINING);
+            self.struck.may.extend(dead);
         }
         let (late, starved) = (self.around.storm.map(Storm::late).unwrap_or_default(), self.around.pulse.late());
         let history = limits::history(self.around.events);
