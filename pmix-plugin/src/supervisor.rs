@@ -168,8 +168,8 @@ impl Supervisor {
             }
             // This process itself was kept from looking: the whole job may have been suspended. What it does itself between
             // two looks counts only where that cannot take so long: ringwatchd could run meanwhile.
-            let late =
-                began.elapsed() > stall / 2 || std::mem::replace(&mut looked, Instant::now()).elapsed() > stall * 2;
+            let between = std::mem::replace(&mut looked, Instant::now()).elapsed();
+            let late = began.elapsed() > stall / 2 || between > stall * 2;
             let ready = |fd: &PollFd| fd.revents().is_some_and(|events| !events.is_empty());
             let (talks, ended) = (ready(&fds[0]), ready(&fds[1]));
             if talks && !self.receive(job, instance, &mut buffer) {

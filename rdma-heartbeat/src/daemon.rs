@@ -446,7 +446,7 @@ impl Daemon {
         let judgement = if self.judges() { self.job.deadline() } else { Time::MAX };
         [self.link_deadline(), ending, unfinished, hanging, judgement, self.watch.deadline(), self.runtime.deadline()]
             .into_iter()
-            .chain([self.chronicle.deadline(now)])
+            .chain([self.chronicle.deadline(now, self.link.is_ring())])
             // Later than a heartbeat that is a little late, or it would wake up twice for it.
             .fold(now + self.startup.launch.parameters.period * 5 / 4, Time::min)
             // Whatever a module asks for: never a loop that keeps the processor from everybody else.

@@ -177,10 +177,11 @@ impl Chronicle {
         }
     }
 
-    pub(super) fn deadline(&self, now: Time) -> Time {
+    pub(super) fn deadline(&self, now: Time, is_ring: bool) -> Time {
         let busy = self.feed.as_ref().is_some_and(|feed| feed.is_busy(self.history.lines()));
         let callers = if busy { now + Duration::from_millis(1) } else { Time::MAX };
-        self.reporter.as_ref().map_or(Time::MAX, Reporter::deadline).min(callers)
+        // Before there is a ring nothing is sent.
+        self.reporter.as_ref().filter(|_| is_ring).map_or(Time::MAX, Reporter::deadline).min(callers)
     }
 }
 
