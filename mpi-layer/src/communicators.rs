@@ -19,12 +19,12 @@ use rdma_heartbeat::logging::say;
 use crate::handles::{Communicator, Handles};
 use crate::internals::{Internals, NONBLOCKING};
 use crate::keys::{self, SHOWN, Setting};
-use crate::objects::{Classes, Object};
+use crate::objects::Object;
 use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::statement::ERR_PROC_FAILED;
 use crate::uniformity::Uniformity;
-use crate::{agreements, construction, dynamic, mended, module, openmpi, owners, uniform, waiting};
+use crate::{agreements, construction, dynamic, mended, module, numbers, openmpi, owners, uniform, waiting};
 
 /// See [`Handles::index`]: `MPI_COMM_WORLD`.
 const WORLD: c_int = 0;
@@ -67,24 +67,14 @@ pub struct Part {
 impl Part {
     /// Interrupts every operation on it.
     pub fn revoke(&self) {
-        if let Some(all) = present().filter(|all| all.mpi.lives(self.comm, self.index)) {
+        if let Some(all) = present().filter(|all| all.lives(self.comm, Some(self.index))) {
             all.mpi.revoke(self.comm);
-        }
-    }
-
-    /// Keeps it, and with it its number, until the end.
-    pub fn keep(&self) {
-        // In `MPI_Finalize`, where Open MPI closes what is open, nobody makes another.
-        let ends = FINALISING.load(Ordering::Relaxed);
-        if !ends && present().is_some_and(|all| all.mpi.lives(self.comm, self.index)) {
-            // SAFETY: a communicator that lives.
-            unsafe { Classes::hold(self.comm.handle()) };
         }
     }
 
     /// Gives it a value of a property.
     pub fn set(&self, which: usize, value: c_int) {
-        if let Some(all) = present().filter(|all| all.mpi.lives(self.comm, self.index)) {
+        if let Some(all) = present().filter(|all| all.lives(self.comm, Some(self.index))) {
             all.adopt(self.comm, which, value, SHOWN);
         }
     }
@@ -217,6 +207,7 @@ unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool)
     let comm = Communicator::from_handle(handle);
     let _ = catch_unwind(|| {
         agreements::member_died(handle, rank, remote);
+        numbers::keep();
         if let Some(all) = present() {
             // The first one that is told, and all ranks of the job are in it.
             if all.mpi.index(comm) == WORLD {
@@ -317,10 +308,15 @@ impl Communicators {
         }
     }
 
+    /// Whether its program has not freed a communicator.
+    fn lives(&self, comm: Communicator, index: Option<c_int>) -> bool {
+        index.is_none_or(|index| self.mpi.lives(comm, index)) && !numbers::is_abandoned(comm.handle())
+    }
+
     /// From now on blocking collectives of a communicator with a dead member fail at once.
     fn refuse_collectives(&self, comm: Communicator) {
         let known = self.known().get(&comm).copied();
-        let lives = |known: Known| known.complete && known.index.is_none_or(|index| self.mpi.lives(comm, index));
+        let lives = |known: Known| known.complete && self.lives(comm, known.index);
         if let (Some(mpi), true) = (Internals::fitting(), known.is_some_and(lives)) {
             // SAFETY: the communicator lives and has its collectives.
             let table = unsafe { mpi.table(comm.handle()) };
@@ -341,7 +337,7 @@ impl Communicators {
             .map(|(comm, known)| (*comm, known.index))
             .collect();
         for (comm, index) in concerned {
-            if index.is_none_or(|index| self.mpi.lives(comm, index)) {
+            if self.lives(comm, index) {
                 self.mpi.revoke(comm);
                 owners::interrupted(comm);
             }

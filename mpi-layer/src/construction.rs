@@ -8,10 +8,9 @@
 //! does not fail, nor does the copy: where its number could not be agreed on it gets the one that this process has
 //! proposed, and refuses all collective operations; no message is sent in it.
 //!
-//! Messages of Open MPI say the number of their communicator and no more. One that arrives where that number is free is
-//! kept for the next communicator that gets it (pml_ob1.c:273), whose messages it is then taken for; if that is a smaller
-//! one, the job is ended. So the communicators of what could not be made stay until the end, with their numbers. A member
-//! gets a number only when all others have proposed or accepted it, so wherever messages of it can arrive, it is held.
+//! The communicators of what could not be made stay until the end, with their numbers, in which messages may arrive still
+//! ([`numbers`](crate::numbers)). A member gets a number only when all others have proposed or accepted it, so wherever
+//! messages of it can arrive, it is held.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -27,8 +26,8 @@ use crate::property::{SCOPE, UNIFORMITY};
 use crate::requests::Request;
 use crate::scope::Scope;
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
-use crate::uniform;
 use crate::uniformity::Uniformity;
+use crate::{numbers, uniform};
 
 /// What is being made.
 static UNDER_WAY: Mutex<Vec<Construction>> = Mutex::new(Vec::new());
@@ -135,7 +134,7 @@ fn of_copy(
     *parts = second.parts;
     // What Open MPI has freed is held here only.
     // SAFETY: each is held since it was made.
-    parts.retain(|part| unsafe { Classes::is_shared(part.comm.handle()) });
+    parts.retain(|part| unsafe { numbers::has_others(part.comm.handle()) });
     // Who finds the memory gone that others share takes the window apart and calls that a success (osc_sm_component.c:336).
     if code == 0 && is_made_of_some && parts.is_empty() { ERR_INTERN } else { code }
 }

@@ -23,6 +23,7 @@ mod keys;
 mod line;
 mod mended;
 mod module;
+mod numbers;
 mod objects;
 mod onesided;
 mod openmpi;
@@ -304,6 +305,7 @@ pub extern "C" fn rw_rank_init_done() {
         if let Some(rank) = RANK.get() {
             rank.enter(Phase::Running);
             communicators::initialised();
+            numbers::watch();
             errors::watch();
             if rank.mpi().is_some() && openmpi::register_progress(progress) {
                 REGISTERED.store(true, Ordering::Relaxed);
@@ -324,6 +326,7 @@ pub extern "C" fn rw_rank_finalize_begins() {
         if let Some(rank) = RANK.get() {
             rank.enter(Phase::Finalising);
             communicators::finalising();
+            numbers::give_back();
         }
         SUCCESS
     });

@@ -10,11 +10,11 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::agreements;
 use crate::internals::{Internals, SLOTS};
 use crate::objects::Object;
 use crate::requests::Request;
 use crate::statement::{ERR_INTERN, ERR_OTHER, ERR_PROC_FAILED, Standing, Statement, Verdict, statement, verdict};
+use crate::{agreements, numbers};
 
 /// The operations of a communicator.
 pub struct Line {
@@ -220,7 +220,11 @@ impl Line {
 impl State {
     fn apply(&mut self, mpi: &Internals, verdict: Verdict) {
         match verdict {
-            Verdict::End(class) => self.ended = Some(class),
+            Verdict::End(class) => {
+                // Of a failure that others may have seen, and this process not yet.
+                numbers::keep();
+                self.ended = Some(class);
+            }
             Verdict::Go { succeeded, flawed } => {
                 for _ in 0..succeeded {
                     self.conclude(mpi, 0);

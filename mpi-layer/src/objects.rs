@@ -104,21 +104,43 @@ impl Classes {
     pub unsafe fn release(&self, object: Object) {
         // SAFETY: as required of the caller: whoever has the only reference is the only one who knows the object.
         unsafe {
-            if Self::is_shared(object) {
-                (*object.cast::<Base>()).references.fetch_sub(1, Ordering::AcqRel);
-            } else {
+            if !Self::give_back_if_shared(object) && Self::change(object, |count| (count == 1).then_some(0)) {
                 self.destroy(object);
             }
         }
     }
 
-    /// Whether an object has more than one owner.
+    /// Takes one more reference to an object, unless its last one has been given back.
+    ///
+    /// # Safety
+    /// An object that lives, or is being destroyed.
+    pub unsafe fn hold_if_alive(object: Object) -> bool {
+        // SAFETY: as required of the caller.
+        unsafe { Self::change(object, |count| (count > 0).then_some(count + 1)) }
+    }
+
+    /// Gives back a reference, unless it is the only one.
+    ///
+    /// # Safety
+    /// An object to which [`hold`](Self::hold) has taken it.
+    pub unsafe fn give_back_if_shared(object: Object) -> bool {
+        // SAFETY: as required of the caller.
+        unsafe { Self::change(object, |count| (count > 1).then_some(count - 1)) }
+    }
+
+    unsafe fn change(object: Object, change: impl Fn(i32) -> Option<i32>) -> bool {
+        // SAFETY: as required of the callers.
+        let references = unsafe { &(*object.cast::<Base>()).references };
+        references.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
+    }
+
+    /// How many owners an object has.
     ///
     /// # Safety
     /// An object that lives.
-    pub unsafe fn is_shared(object: Object) -> bool {
+    pub unsafe fn references(object: Object) -> i32 {
         // SAFETY: as required of the caller.
-        unsafe { (*object.cast::<Base>()).references.load(Ordering::Acquire) > 1 }
+        unsafe { (*object.cast::<Base>()).references.load(Ordering::Acquire) }
     }
 
     /// A new object, zero but for what its constructors do; null if there is no memory.

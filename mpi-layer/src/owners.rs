@@ -23,7 +23,7 @@ use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::statement::{ERR_PROC_FAILED, ERR_REVOKED};
 use crate::uniformity::Uniformity;
-use crate::{calls, onesided, openmpi, storage};
+use crate::{calls, numbers, onesided, openmpi, storage};
 
 static OWNERS: Mutex<BTreeMap<usize, Arc<Owner>>> = Mutex::new(BTreeMap::new());
 
@@ -124,6 +124,10 @@ pub fn of(object: Object) -> Option<Arc<Owner>> {
 }
 
 fn of_part(comm: Communicator) -> Option<Arc<Owner>> {
+    // One that Open MPI has freed is held for its number only: what consisted of it is gone.
+    if numbers::is_abandoned(comm.handle()) {
+        return None;
+    }
     lock(&OWNERS).values().find(|owner| owner.has(comm)).cloned()
 }
 

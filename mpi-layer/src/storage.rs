@@ -7,7 +7,6 @@ use std::ffi::c_int;
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::communicators::Part;
 use crate::construction;
 use crate::internals::{BARRIER, Internals};
 use crate::objects::Object;
@@ -67,8 +66,6 @@ unsafe extern "C" fn close(file: Object) -> c_int {
     if let (true, Some(mpi), Some(part)) = (is_hopeless, Internals::fitting(), owner.main_part()) {
         // SAFETY: the file's own communicator, which is freed as the file is closed.
         unsafe { mpi.table(part)[BARRIER].function = no_barrier as Object };
-        // Messages of others may arrive still.
-        owner.parts().iter().for_each(Part::keep);
     }
     let stock = owner.stock_function(CLOSE);
     owners::forget(file);

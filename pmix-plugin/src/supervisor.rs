@@ -111,11 +111,11 @@ impl Supervisor {
     pub fn finish(&self) {
         if !self.finished.swap(true, Ordering::SeqCst) {
             self.tell(&ToDaemon::Finished);
-            // One that is stopped would be left behind: this process ends now, and nobody else would find it.
-            if let Some((pid, pidfd)) = lock(&self.present).as_ref() {
-                if Pin::take(*pid).is_ok_and(|pin| pin.stopped().is_some()) {
-                    kill(pidfd);
-                }
+        }
+        // One that is stopped has nothing to say any more, and would keep prterun's folder.
+        if let Some((pid, pidfd)) = lock(&self.present).as_ref() {
+            if Pin::take(*pid).is_ok_and(|pin| pin.stopped().is_some()) {
+                kill(pidfd);
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use nix::errno::Errno;
 use nix::sys::mman::{MlockAllFlags, mlockall};
-use nix::sys::prctl::{set_dumpable, set_no_new_privs, set_timerslack};
+use nix::sys::prctl::{set_dumpable, set_no_new_privs, set_pdeathsig, set_timerslack};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::unistd::{Pid, getgid, getuid, setpgid, setresgid, setresuid};
@@ -39,6 +39,12 @@ pub fn give_up_privileges() {
     let _ = setresuid(user, user, user);
     let _ = set_no_new_privs();
     let _ = set_dumpable(false);
+}
+
+/// Has the kernel continue this process, should it be stopped, when its runtime daemon ends. Nobody else would find it
+/// then, nor the ranks that it has to end. After [`give_up_privileges`], with which this would be lost.
+pub fn go_on_when_the_runtime_ends() {
+    let _ = set_pdeathsig(Signal::SIGCONT);
 }
 
 /// Gives up the capabilities that only the start has needed. An RDMA device serves only threads with the rights of the one

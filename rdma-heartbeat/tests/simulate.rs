@@ -18,6 +18,7 @@ fn a_scenario_that_cannot_be_gets_one_sentence_and_status_2() {
         (&["--nodes", "many"], "many"),
         (&["--nodes", "8", "--failures", "9"], "only 8 nodes"),
         (&["--nodes", "1000000", "--failures", "200000"], "take 23 GiB"),
+        (&["--nodes", "1000000", "--mtbf", "1us"], "take 116 GiB"),
         (&["--failures", "0"], "no failure"),
         (&["--failures", "-1"], "-1"),
         (&["--seed", "-1"], "from 0 to 18446744073709551615"),

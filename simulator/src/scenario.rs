@@ -223,7 +223,7 @@ impl Scenario {
         };
         probability("loss", self.loss, self.loss < 1.0, "less than 1")?;
         probability("duplication", self.duplication, self.duplication <= 1.0, "1")?;
-        self.failures.validate(nodes)
+        self.failures.validate(nodes, self)
     }
 
     /// What this run leaves out of what it was allowed to: nothing if messages get lost, come twice, wait for a port,
@@ -293,7 +293,18 @@ impl Failures {
         }
     }
 
-    fn validate(&self, nodes: u32) -> Result<(), ScenarioError> {
+    /// How many of so many nodes fail before the run ends at the latest; in the mean, where chance decides.
+    fn expected(&self, nodes: u32, scenario: &Scenario) -> usize {
+        match self {
+            Failures::Exponential { node_mtbf } if !node_mtbf.is_zero() => {
+                let share = 1.0 - (-(scenario.horizon() as f64) / node_mtbf.as_nanos() as f64).exp();
+                (f64::from(nodes) * share) as usize
+            }
+            others => others.known() as usize,
+        }
+    }
+
+    fn validate(&self, nodes: u32, scenario: &Scenario) -> Result<(), ScenarioError> {
         let failures = self.known() as usize;
         if failures == 0 {
             return Err(ScenarioError::NoFailure);
@@ -302,6 +313,7 @@ impl Failures {
             return Err(ScenarioError::TooManyFailures { failures, nodes });
         }
         // A bit for each node and death that it knows.
+        let failures = self.expected(nodes, scenario);
         let bytes = u64::from(nodes) * (failures as u64 / 8);
         if bytes > MOST_BYTES {
             let most = MOST_BYTES / u64::from(nodes) * 8;

@@ -119,11 +119,34 @@ static int round_vector(const Round *at) {
 static int round_nonblocking(const Round *at) {
     int *sum = numbers(1), *value = numbers(1);
     *value = at->me;
+    int *all = numbers(at->members), *some = numbers(at->members);
     MPI_Request both[2];
     TRY(MPI_Iallreduce(value, sum, 1, MPI_INT, MPI_SUM, at->comm, &both[0]));
     TRY(MPI_Ibarrier(at->comm, &both[1]));
     TRY(wait_both(both));
     expect("iallreduce", *sum, ranks_sum(at));
+    TRY(MPI_Iallgather(value, 1, MPI_INT, all, 1, MPI_INT, at->comm, &both[0]));
+    TRY(MPI_Igather(value, 1, MPI_INT, some, 1, MPI_INT, at->round % at->members, at->comm, &both[1]));
+    TRY(wait_both(both));
+    expect("iallgather", sum_of(all, at->members), ranks_sum(at));
+    if (at->me == at->round % at->members) expect("igather", sum_of(some, at->members), ranks_sum(at));
+    free(sum), free(value), free(all), free(some);
+    return MPI_SUCCESS;
+}
+
+static int round_persistent(const Round *at) {
+    int *sum = numbers(1), *value = numbers(2), root = at->round % at->members;
+    value[0] = at->me, value[1] = at->me == root ? 7 : -1;
+    MPI_Request both[2];
+    TRY(MPI_Allreduce_init(value, sum, 1, MPI_INT, MPI_SUM, at->comm, MPI_INFO_NULL, &both[0]));
+    TRY(MPI_Bcast_init(value + 1, 1, MPI_INT, root, at->comm, MPI_INFO_NULL, &both[1]));
+    for (int time = 0; time < 2; time++) {
+        TRY(MPI_Startall(2, both));
+        TRY(wait_both(both));
+        expect("allreduce_init", *sum, ranks_sum(at));
+        expect("bcast_init", value[1], 7);
+    }
+    for (int i = 0; i < 2; i++) TRY(MPI_Request_free(&both[i]));
     free(sum), free(value);
     return MPI_SUCCESS;
 }
@@ -233,8 +256,8 @@ static const struct {
     int (*round)(const Round *);
 } families[] = {
     {"p2p", round_p2p}, {"any", round_any}, {"rooted", round_rooted}, {"all", round_all}, {"vector", round_vector},
-    {"nonblocking", round_nonblocking}, {"neighbour", round_neighbour}, {"compute", round_compute},
-    {"window", round_window}, {"file", round_file}, {"spawn", round_spawn},
+    {"nonblocking", round_nonblocking}, {"persistent", round_persistent}, {"neighbour", round_neighbour},
+    {"compute", round_compute}, {"window", round_window}, {"file", round_file}, {"spawn", round_spawn},
 };
 
 /* The family whose turn it is in a list with commas. */

@@ -73,3 +73,18 @@ fn after_a_death() {
 fn after_a_revoke() {
     newer_ones_go_on("revoke", REVOKED);
 }
+
+/// Open MPI says the number of a communicator in each message, and no more.
+#[test]
+fn messages_that_arrive_after_their_communicator_was_freed_are_not_taken_for_those_of_the_next_one() {
+    in_lab(|lab| {
+        let job = Job::new().on(&["h1", "h2", "h3", "h4"], 1).diarist(&compile("late", "mpicc"));
+        let outcome = job.run(lab);
+        let got = outcome.diaries.first(1, "got").map(|entry| entry.text());
+        outcome.require(got.as_deref() == Some("200 201 202"), &format!("rank 1 gets 200, 201 and 202, not {got:?}"));
+        for rank in outcome.survivors(&[3]) {
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}

@@ -62,6 +62,7 @@ fn serve() -> u8 {
     let socket = adopt(UDP_FD);
     setup::detach(SEGMENT_FD.unsigned_abs() + 1);
     setup::give_up_privileges();
+    setup::go_on_when_the_runtime_ends();
     let ended = daemon::run(control, socket, &segment);
     logging::finish();
     match ended {

@@ -6,8 +6,8 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 
 /// Families of operations, see `programs/families.h`.
-const FAMILIES: [&str; 10] =
-    ["p2p", "any", "rooted", "all", "vector", "nonblocking", "neighbour", "compute", "window", "file"];
+const FAMILIES: [&str; 11] =
+    ["p2p", "any", "rooted", "all", "vector", "nonblocking", "persistent", "neighbour", "compute", "window", "file"];
 /// The one in which a death ends the job, as README says.
 const SPAWN: &str = "spawn";
 /// How a rank strikes itself.
@@ -221,8 +221,9 @@ impl Plan {
         match dice.below(6) {
             0 => faults.push((When::Calm(0), Fault::Launcher)),
             1 => {
+                let rank = dice.any(&[&[0], &targets.ranks[..]].concat());
                 let (place, how) = (dice.any(&["entry", "during"]), dice.any(&HOW));
-                faults.push((When::Calm(0), Fault::Finalize { rank: 0, place, how }));
+                faults.push((When::Calm(0), Fault::Finalize { rank, place, how }));
             }
             _ => {}
         }

@@ -1,0 +1,121 @@
+//! Numbers of communicators, which a failure must not set free.
+//!
+//! Messages of Open MPI say the number of their communicator and no more. One that arrives where that number is free waits
+//! for the next communicator that gets it (pml_ob1.c:273) and is taken for one of its messages; the one whose place in the
+//! sequence it has is never received; if the next one is smaller, the job may be ended. Without failures nobody frees a
+//! communicator in which somebody may send still. But who is interrupted in an operation leaves it at once, while others
+//! go on sending until they are interrupted, too. So a communicator that is there when this process sees a failure keeps
+//! its number until `MPI_Finalize`: it is held, and nothing happens to it any more once its program has freed it.
+//!
+//! Not so one with two groups: Open MPI takes half of it apart when it is freed (comm.c:2153), and then cannot interrupt it.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use crate::internals::Internals;
+use crate::line::lock;
+use crate::objects::{Classes, Object};
+use crate::openmpi::Library;
+
+/// Of `mca_pml_base_module_t`: the functions that hear of a new communicator before anybody can send in it, of one that is
+/// being freed, and of one that is interrupted before what waits in it is ended.
+const ADD: usize = 4 * size_of::<Object>();
+const DELETE: usize = 5 * size_of::<Object>();
+const INTERRUPT: usize = 6 * size_of::<Object>();
+
+type Change = unsafe extern "C" fn(Object) -> c_int;
+type Interrupt = unsafe extern "C" fn(Object, bool) -> c_int;
+
+struct Stock {
+    add: Change,
+    delete: Change,
+    interrupt: Interrupt,
+}
+
+static STOCK: OnceLock<Stock> = OnceLock::new();
+/// The communicators of one group that were made since `MPI_Init`, and whether each is held here.
+static ALL: Mutex<BTreeMap<usize, bool>> = Mutex::new(BTreeMap::new());
+/// There may be communicators that have seen no failure.
+static NEW: AtomicBool = AtomicBool::new(false);
+/// `MPI_Finalize` has begun.
+static OVER: AtomicBool = AtomicBool::new(false);
+
+/// Stands where Open MPI tells its messages of communicators. At the end of `MPI_Init`.
+pub fn watch() {
+    let module = Internals::fitting().and_then(|_| Library::loaded()).and_then(|library| library.symbol(c"mca_pml"));
+    let Some(module) = module else { return };
+    // SAFETY: the table of functions of pml.h in an Open MPI that fits; nobody else runs in MPI yet.
+    unsafe {
+        let (add, delete) = (module.byte_add(ADD).cast::<Option<Change>>(), module.byte_add(DELETE).cast());
+        let interrupt = module.byte_add(INTERRUPT).cast::<Option<Interrupt>>();
+        let (Some(add_stock), Some(delete_stock), Some(interrupt_stock)) = (*add, *delete, *interrupt) else { return };
+        if STOCK.set(Stock { add: add_stock, delete: delete_stock, interrupt: interrupt_stock }).is_ok() {
+            add.write(Some(added));
+            delete.write(Some(deleted as Change));
+            interrupt.write(Some(interrupted));
+        }
+    }
+}
+
+unsafe extern "C" fn added(comm: Object) -> c_int {
+    let Some(stock) = STOCK.get() else { return 0 };
+    if Internals::get().is_some_and(|mpi| !mpi.is_intercommunicator(comm)) {
+        lock(&ALL).insert(comm as usize, false);
+        NEW.store(true, Ordering::Release);
+    }
+    // SAFETY: the stock function with the argument that was meant for it.
+    unsafe { (stock.add)(comm) }
+}
+
+unsafe extern "C" fn deleted(comm: Object) -> c_int {
+    lock(&ALL).remove(&(comm as usize));
+    // SAFETY: as above.
+    STOCK.get().map_or(0, |stock| unsafe { (stock.delete)(comm) })
+}
+
+unsafe extern "C" fn interrupted(comm: Object, collectives_only: bool) -> c_int {
+    let _ = catch_unwind(keep);
+    let Some(stock) = STOCK.get().filter(|_| !is_abandoned(comm)) else { return 0 };
+    // SAFETY: as above.
+    unsafe { (stock.interrupt)(comm, collectives_only) }
+}
+
+/// This process sees a failure.
+pub fn keep() {
+    if !NEW.swap(false, Ordering::AcqRel) || OVER.load(Ordering::Acquire) {
+        return;
+    }
+    for (comm, held) in lock(&ALL).iter_mut().filter(|(_, held)| !**held) {
+        // SAFETY: who frees a communicator has to pass `deleted` before it gives back the memory.
+        *held = unsafe { Classes::hold_if_alive(*comm as Object) };
+    }
+}
+
+/// Whether its program has freed a communicator that is held here.
+pub fn is_abandoned(comm: Object) -> bool {
+    // SAFETY: what is held is there.
+    lock(&ALL).get(&(comm as usize)).is_some_and(|held| *held && unsafe { Classes::references(comm) } == 1)
+}
+
+/// Whether anybody has a communicator besides this module and the caller.
+///
+/// # Safety
+/// The caller holds it.
+pub unsafe fn has_others(comm: Object) -> bool {
+    let all = lock(&ALL);
+    let held = all.get(&(comm as usize)).is_some_and(|held| *held);
+    // SAFETY: as required of the caller.
+    unsafe { Classes::references(comm) > 1 + i32::from(held) }
+}
+
+/// `MPI_Finalize` begins, in which Open MPI frees what is left.
+pub fn give_back() {
+    OVER.store(true, Ordering::Release);
+    for (comm, held) in lock(&ALL).iter_mut().filter(|(_, held)| **held) {
+        // SAFETY: it is held. The only reference is left to Open MPI.
+        *held = !unsafe { Classes::give_back_if_shared(*comm as Object) };
+    }
+}
