@@ -58,19 +58,16 @@ fn nobody_is_lost(daemons: bool, runtimes: bool) {
     assert!(was_killed(cluster.rank_end(3)));
 }
 
+/// Everything is stopped, or all but the daemons, or the ranks alone: three jobs at once, since each only waits.
 #[test]
-fn everything_is_stopped() {
-    nobody_is_lost(true, true);
-}
-
-#[test]
-fn the_ranks_and_the_runtime_daemons_are_stopped() {
-    nobody_is_lost(false, true);
-}
-
-#[test]
-fn only_the_ranks_are_stopped() {
-    nobody_is_lost(false, false);
+fn whatever_is_suspended_nobody_is_lost() {
+    std::thread::scope(|scope| {
+        for (daemons, runtimes) in [(true, true), (false, true), (false, false)] {
+            let what = format!("daemons {daemons}, runtimes {runtimes}");
+            let job = move || nobody_is_lost(daemons, runtimes);
+            std::thread::Builder::new().name(what).spawn_scoped(scope, job).expect("a thread");
+        }
+    });
 }
 
 #[test]

@@ -81,6 +81,20 @@ fn prted_stopped_when_the_job_ends_is_not_left_behind() {
     });
 }
 
+/// It goes on, and ends the ranks of its node.
+#[test]
+fn prted_killed_while_its_ringwatchd_is_stopped() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("allreduce", &[4, 5]).start(lab);
+        job.wait_until_blocked();
+        let (watcher, runtime) = (job.watcher("h3").pid, job.runtime("h3"));
+        job.loses("h3");
+        process::signal(watcher, libc::SIGSTOP);
+        process::signal(runtime, libc::SIGKILL);
+        job.finish().recovered(&[4, 5]);
+    });
+}
+
 /// Nobody else would find it.
 #[test]
 fn ringwatchd_stopped_when_the_job_ends_is_not_left_behind() {

@@ -68,6 +68,19 @@ fn prterun_killed_while_a_prted_is_stopped() {
     });
 }
 
+/// Nobody but the kernel could have it go on.
+#[test]
+fn prterun_killed_while_its_ringwatchd_is_stopped() {
+    in_lab(|lab| {
+        let (mut job, pids) = start(lab, Job::new(), "allreduce");
+        ["h1", "h2", "h3", "h4"].iter().for_each(|host| job.loses(host));
+        process::signal(job.watcher("h1").pid, libc::SIGSTOP);
+        process::signal(job.launcher(), libc::SIGKILL);
+        job.wait_until_gone("the job's processes", &pids, LIMIT);
+        nobody_finished(&job.finish());
+    });
+}
+
 #[test]
 fn the_node_of_prterun_killed() {
     in_lab(|lab| {
