@@ -5,7 +5,7 @@
 //! sequence it has is never received; if the next one is smaller, the job may be ended. Without failures nobody frees a
 //! communicator in which somebody may send still. But who is interrupted in an operation leaves it at once, while others
 //! go on sending until they are interrupted, too. So a communicator that is there when this process sees a failure keeps
-//! its number until `MPI_Finalize`: it is held, and nothing happens to it any more once its program has freed it.
+//! its number until `MPI_Finalize`: it is held. Once its program has freed it ringwatch interrupts it no more.
 //!
 //! Not so one with two groups: Open MPI takes half of it apart when it is freed (comm.c:2153), and then cannot interrupt it.
 
@@ -62,12 +62,14 @@ pub fn watch() {
 
 unsafe extern "C" fn added(comm: Object) -> c_int {
     let Some(stock) = STOCK.get() else { return 0 };
-    if Internals::get().is_some_and(|mpi| !mpi.is_intercommunicator(comm)) {
+    // SAFETY: the stock function with the argument that was meant for it.
+    let code = unsafe { (stock.add)(comm) };
+    // Of one that was not added Open MPI does not say when it goes.
+    if code == 0 && Internals::get().is_some_and(|mpi| !mpi.is_intercommunicator(comm)) {
         lock(&ALL).insert(comm as usize, false);
         NEW.store(true, Ordering::Release);
     }
-    // SAFETY: the stock function with the argument that was meant for it.
-    unsafe { (stock.add)(comm) }
+    code
 }
 
 unsafe extern "C" fn deleted(comm: Object) -> c_int {
@@ -78,9 +80,10 @@ unsafe extern "C" fn deleted(comm: Object) -> c_int {
 
 unsafe extern "C" fn interrupted(comm: Object, collectives_only: bool) -> c_int {
     let _ = catch_unwind(keep);
-    let Some(stock) = STOCK.get().filter(|_| !is_abandoned(comm)) else { return 0 };
+    // Also if it has been freed: only this marks it as revoked, and who is not marked hands each revocation on; and whoever
+    // waits for room here for a long message is let go.
     // SAFETY: as above.
-    unsafe { (stock.interrupt)(comm, collectives_only) }
+    STOCK.get().map_or(0, |stock| unsafe { (stock.interrupt)(comm, collectives_only) })
 }
 
 /// This process sees a failure.

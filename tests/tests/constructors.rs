@@ -83,6 +83,9 @@ fn messages_that_arrive_after_their_communicator_was_freed_are_not_taken_for_tho
         let got = outcome.diaries.first(1, "got").map(|entry| entry.text());
         outcome.require(got.as_deref() == Some("200 201 202"), &format!("rank 1 gets 200, 201 and 202, not {got:?}"));
         for rank in outcome.survivors(&[3]) {
+            // Heartbeats, and at the most what is left of the recovery; a revocation that goes round is thousands.
+            let idle = outcome.diaries.first(rank, "idle").and_then(|entry| entry.number(0));
+            outcome.require(idle.is_some_and(|idle| idle < 500), &format!("rank {rank} is left alone, not {idle:?}"));
             outcome.finalized(rank);
         }
         outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
