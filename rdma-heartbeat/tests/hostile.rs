@@ -198,7 +198,8 @@ fn nothing_gets_in(count: u64) {
     println!("death of a rank: known after {rank:?}, under attack {rank_attacked:?}");
     println!("death of a node: known after {node:?}, under attack {node_attacked:?}");
     assert!(total.load(Ordering::SeqCst) > BURST, "the attack went on meanwhile");
-    // Beside an observation's own spread, of one period.
+    // The bounds of a ring in peace, see `nodes.rs`, and no later than in peace but for an observation's own spread.
+    assert!(rank_attacked < TIMEOUT && node_attacked < TIMEOUT * 2, "{rank_attacked:?} {node_attacked:?}");
     assert!(rank_attacked < rank + PERIOD * 2, "{rank_attacked:?} instead of {rank:?}");
     assert!(node_attacked > TIMEOUT / 2 && node_attacked < node + PERIOD * 3, "{node_attacked:?} instead of {node:?}");
 }
