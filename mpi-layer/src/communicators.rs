@@ -207,7 +207,6 @@ unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool)
     let comm = Communicator::from_handle(handle);
     let _ = catch_unwind(|| {
         agreements::member_died(handle, rank, remote);
-        numbers::keep();
         if let Some(all) = present() {
             // The first one that is told, and all ranks of the job are in it.
             if all.mpi.index(comm) == WORLD {
