@@ -8,10 +8,8 @@
 //! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags |
 //! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment |
 //! | [`files`] | topology, parameter file, histories for people |
-//! | [`system`] | what the kernel says about processes and sockets, streams, names of ports |
-//!
-//! Without a target are words that are compared with a list of known ones (values of info keys, names of strategies), and
-//! what a parser of the standard library reads whole (addresses of RDMA ports, the number in a job's name).
+//! | [`system`] | what the kernel says about processes, sockets and RDMA ports, streams, names of ports and jobs |
+//! | [`words`] | values of info keys |
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +17,7 @@ pub mod files;
 pub mod local;
 pub mod network;
 pub mod system;
+pub mod words;
 
 /// Takes values out of bytes, as long as there are any.
 struct Bytes<'a>(&'a [u8]);

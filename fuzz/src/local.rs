@@ -129,6 +129,9 @@ fn write_at(file: &mut File, bytes: &[u8]) -> bool {
     file.write_all_at(&bytes[..bytes.len().min(room)], 16).is_ok()
 }
 
+/// The number of no process, whose children need not be looked at.
+const NO_RUNTIME: i32 = i32::MAX;
+
 /// All that `ringwatchd`, the plugin and the ranks read, without what acts on processes.
 fn look(segment: &Segment) {
     let now = Duration::from_secs(9);
@@ -148,8 +151,9 @@ fn look(segment: &Segment) {
         Duration::from_millis(1),
         Some(Duration::from_millis(10)),
         false,
-        1,
-    );
+        NO_RUNTIME,
+    )
+    .expect("a descriptor");
     let mut sightings = Vec::new();
     watch.look(now, segment, &mut sightings);
     watch.broken(segment, &mut sightings);

@@ -1,13 +1,18 @@
 //! What the kernel says, into which strangers may have put names, and what comes over streams.
 
+use std::ffi::CString;
+use std::net::Ipv6Addr;
+
 use nix::unistd::{pipe, write};
 use rdma_heartbeat::control::Received;
+use rdma_heartbeat::jobs::Jobs;
 use rdma_heartbeat::offload::pipe::Pipe;
 use rdma_heartbeat::offload::{Assignment, FromService, ToService};
-use rdma_heartbeat::ports::{Asked, asked, owner};
+use rdma_heartbeat::ports::{Asked, asked, number_of, owner};
 use rdma_heartbeat::privileges::permitted_in;
 use rdma_heartbeat::procfs::{Sample, names_rank, number_in, stops};
 use rdma_heartbeat::status::names_in;
+use rdma_heartbeat::transport::verbs::port;
 use serde::de::DeserializeOwned;
 
 /// Files of `/proc/<pid>`: whatever a process calls itself, and whatever it has in its environment, the kernel's own
@@ -81,5 +86,34 @@ pub fn keys(bytes: &[u8]) {
     }
     if let Some((job, _)) = owner(key, [nspace]) {
         assert_eq!(job, nspace);
+    }
+}
+
+/// Addresses of RDMA ports: what the kernel writes is read as what it means, and whatever is read is one address.
+pub fn addresses(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Some(address) = port::parse(&text) {
+        assert_eq!(port::parse(&Ipv6Addr::from(address).to_string()), Some(address));
+    }
+    if let Some(address) = bytes.first_chunk::<16>() {
+        let words: Vec<_> = address.chunks(2).map(|pair| format!("{:02x}{:02x}", pair[0], pair[1])).collect();
+        assert_eq!(port::parse(&words.join(":")), Some(*address));
+    }
+}
+
+/// Names of jobs: one that was spawned has a number, and the rest of its name from the first.
+pub fn names(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (first, other) = text.split_once('\n').unwrap_or(("prterun-h1-7@1", &text));
+    let Ok(name) = CString::new(first) else { return };
+    let jobs = Jobs::new(&name, 4);
+    if let Some(number) = jobs.number_in(other) {
+        let (before, after) = other.rsplit_once('@').expect("a name with a number");
+        assert!(first.starts_with(before) && after.trim_start_matches(['+', '0']).len() <= 10, "{other}: {number}");
+        assert!(number_of(other).is_some());
+    }
+    if let Some((before, _)) = first.rsplit_once('@') {
+        assert_eq!(jobs.number_in(&format!("{before}@4294967295")), Some(u32::MAX));
+        assert_eq!(jobs.number_in(&format!("{before}@4294967296")), None);
     }
 }

@@ -40,4 +40,7 @@ targets! {
     sockets: fuzz::system::sockets;
     stream: fuzz::system::stream;
     keys: fuzz::system::keys;
+    addresses: fuzz::system::addresses;
+    names: fuzz::system::names;
+    values: fuzz::words::values;
 }

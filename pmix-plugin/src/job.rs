@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 
 use propagation::{NodeId, RankReason};
 use prte_hooks::{ProcessEvent, Runtime};
+use rdma_heartbeat::jobs::Jobs;
 use rdma_heartbeat::launch::{LAUNCH_VERSION, LaunchData, Startup, ToDaemon, Unreadable};
 use rdma_heartbeat::logging::{host, say};
 use rdma_heartbeat::offload;
@@ -17,7 +18,7 @@ use rdma_heartbeat::parameters::{Settings, bad_order};
 use rdma_heartbeat::segment::{Entry, FIRST_RANK_VARIABLE, SEGMENT_VARIABLE, SPARE_ENTRIES, Segment, path_of};
 use rdma_heartbeat::versions::RELEASE;
 
-use crate::spawned::{self, Jobs};
+use crate::spawned;
 use crate::supervisor::Supervisor;
 use crate::{connections, environment, network, parameters, releases};
 

@@ -232,7 +232,7 @@ impl Daemon {
                 parameters.stop_timeout,
                 parameters.fence,
                 startup.runtime_pid,
-            ),
+            )?,
             lifelines,
             runtime,
             job,
@@ -271,6 +271,7 @@ impl Daemon {
         if let Some(lifelines) = &self.lifelines {
             self.poller.add(lifelines.descriptor(), Token::Lifelines)?;
         }
+        self.poller.add(self.watch.answers(), Token::Inquiry)?;
         if let Some(server) = &self.status {
             self.poller.add(server.descriptor(), Token::Status)?;
         }

@@ -1,7 +1,9 @@
 //! A process that is held fast while it is watched: whatever happens to its number, a [`Pin`] never means another one.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
@@ -15,6 +17,9 @@ use crate::procfs::{Sample, names_a_rank, names_rank, number_in, rank_in, state,
 
 /// So many generations of wrappers may be between a runtime daemon and a rank.
 const MOST_ANCESTORS: usize = 32;
+
+/// Longer than nearly every file of the kernel about a process, in bytes.
+const USUAL: usize = 4096;
 
 /// Why a process cannot be pinned.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +51,8 @@ pub struct Pin {
     pidfd: OwnedFd,
     directory: OwnedFd,
     stat: File,
+    /// The status of a thread that lived on when the first one had left.
+    other: RefCell<Option<File>>,
 }
 
 impl Pin {
@@ -62,7 +69,7 @@ impl Pin {
         let stat = File::from(openat(&directory, "stat", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?);
         let before = read_sample(&stat).ok_or(PinError::Gone)?;
         let pidfd = pidfd_open(pid)?;
-        let pin = Self { pid, pidfd, directory, stat };
+        let pin = Self { pid, pidfd, directory, stat, other: RefCell::new(None) };
         // The stat file is bound to the process that had the number at first. If it can still be read, the number was
         // not free in between, and the process descriptor means the same process.
         if pin.sample().is_none_or(|after| after.started != before.started) {
@@ -80,7 +87,7 @@ impl Pin {
     /// which has none any more, like one that is gone.
     #[must_use]
     pub fn is_rank(&self, nspace: &str, rank: u32, runtime: i32) -> bool {
-        let environment = self.text_of("environ").unwrap_or_default();
+        let environment = self.environment().unwrap_or_default();
         if !names_a_rank(&environment) {
             return self.has_ended() || self.fate().is_some() || self.descends_from(runtime);
         }
@@ -90,14 +97,16 @@ impl Pin {
     /// As which rank of which namespace it was started, as its environment says.
     #[must_use]
     pub fn started_as(&self) -> Option<(String, u32)> {
-        rank_in(&self.text_of("environ")?)
+        rank_in(&self.environment()?)
     }
 
     fn descends_from(&self, ancestor: i32) -> bool {
-        let parent = |status: Vec<u8>| number_in::<i32>(&status, "PPid:");
+        let parent = |status: Text| number_in::<i32>(&status, "PPid:");
         let first = self.status().and_then(parent);
-        let above =
-            |pid: &i32| std::fs::read(format!("/proc/{pid}/status")).ok().and_then(parent).filter(|pid| *pid > 1);
+        let above = |pid: &i32| {
+            let status = Text::of(&File::open(format!("/proc/{pid}/status")).ok()?)?;
+            parent(status).filter(|pid| *pid > 1)
+        };
         std::iter::successors(first, above).take(MOST_ANCESTORS).any(|pid| pid == ancestor)
     }
 
@@ -182,25 +191,67 @@ impl Pin {
     }
 
     /// The text of `/proc/<pid>/status`.
-    fn status(&self) -> Option<Vec<u8>> {
-        self.text_of("status")
+    fn status(&self) -> Option<Text> {
+        Text::of(&self.open("status")?)
     }
 
     /// The same of a thread that has not left, when the first one has.
-    fn status_of_another_thread(&self) -> Option<Vec<u8>> {
+    fn status_of_another_thread(&self) -> Option<Text> {
+        let living = |file: &File| Text::of(file).filter(|status| !matches!(state(status), Some(b'Z' | b'X')));
+        let mut other = self.other.borrow_mut();
+        if let Some(status) = other.as_ref().and_then(living) {
+            return Some(status);
+        }
         let threads = format!("/proc/self/fd/{}/task", self.directory.as_raw_fd());
         let names = std::fs::read_dir(threads).ok()?.flatten().map(|entry| entry.file_name());
         let others = names.filter_map(|name| name.into_string().ok()).filter(|name| *name != self.pid.to_string());
-        others
-            .filter_map(|thread| self.text_of(&format!("task/{thread}/status")))
-            .find(|status| !matches!(state(status), Some(b'Z' | b'X')))
+        let mut files = others.filter_map(|thread| self.open(&format!("task/{thread}/status")));
+        let (file, status) = files.find_map(|file| living(&file).map(|status| (file, status)))?;
+        *other = Some(file);
+        Some(status)
     }
 
-    fn text_of(&self, name: &str) -> Option<Vec<u8>> {
-        let file = openat(&self.directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
-        let mut text = Vec::with_capacity(2048);
-        File::from(file).read_to_end(&mut text).ok()?;
+    /// What the process had for an environment when it started. May wait for the process: see [`crate::inquiry`].
+    fn environment(&self) -> Option<Vec<u8>> {
+        let mut text = Vec::new();
+        self.open("environ")?.read_to_end(&mut text).ok()?;
         Some(text)
+    }
+
+    fn open(&self, name: &str) -> Option<File> {
+        openat(&self.directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok().map(File::from)
+    }
+}
+
+/// What a file of the kernel says, read without asking for memory unless it is longer than usual, as is the status of a
+/// user of hundreds of groups.
+struct Text {
+    usual: [u8; USUAL],
+    length: usize,
+    long: Vec<u8>,
+}
+
+impl Text {
+    fn of(file: &File) -> Option<Self> {
+        let mut text = Self { usual: [0; USUAL], length: 0, long: Vec::new() };
+        text.length = file.read_at(&mut text.usual, 0).ok()?;
+        let mut last = text.length;
+        while last == USUAL {
+            text.long.extend_from_slice(&text.usual);
+            last = file.read_at(&mut text.usual, text.long.len() as u64).ok()?;
+        }
+        if !text.long.is_empty() {
+            text.long.extend_from_slice(&text.usual[..last]);
+        }
+        Some(text)
+    }
+}
+
+impl Deref for Text {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        if self.long.is_empty() { &self.usual[..self.length] } else { &self.long }
     }
 }
 
@@ -219,9 +270,7 @@ fn reason_of(exit_code: i32) -> RankReason {
 }
 
 fn read_sample(stat: &File) -> Option<Sample> {
-    let mut buffer = [0; 2048];
-    let length = stat.read_at(&mut buffer, 0).ok()?;
-    Sample::parse(&buffer[..length])
+    Sample::parse(&Text::of(stat)?)
 }
 
 fn pidfd_open(pid: i32) -> Result<OwnedFd, Errno> {
@@ -346,6 +395,16 @@ mod tests {
         wait_until(|| pin.has_ended());
         assert!(pin.is_rank("job@1", 3, i32::MAX));
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_file_is_read_to_its_end_however_long_it_is() {
+        for length in [0, 1, USUAL - 1, USUAL, USUAL + 1, 3 * USUAL, 3 * USUAL + 7] {
+            let file = File::from(nix::sys::memfd::memfd_create(c"text", nix::sys::memfd::MFdFlags::empty()).unwrap());
+            let text: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
+            file.write_all_at(&text, 0).unwrap();
+            assert_eq!(*Text::of(&file).unwrap(), text);
+        }
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub enum Token {
     Feed,
     /// The other side of an offload.
     Offload,
+    /// An answer of [`crate::inquiry`].
+    Inquiry,
 }
 
 impl Token {
@@ -43,6 +45,7 @@ impl Token {
             Self::Lifelines => 4,
             Self::Feed => 5,
             Self::Offload => 6,
+            Self::Inquiry => 7,
             Self::Rank(slot) => 1 << 32 | u64::from(slot),
         }
     }
@@ -56,6 +59,7 @@ impl Token {
             4 => Self::Lifelines,
             5 => Self::Feed,
             6 => Self::Offload,
+            7 => Self::Inquiry,
             code => Self::Rank((code & u64::from(u32::MAX)) as u32),
         }
     }
@@ -183,6 +187,7 @@ mod tests {
             Token::Status,
             Token::Feed,
             Token::Offload,
+            Token::Inquiry,
         ] {
             assert_eq!(Token::decode(token.encode()), token);
         }

@@ -4,6 +4,7 @@
 //! when it ends. Whoever ended after `MPI_Finalize` left in order; everybody else is dead. If asked to, the watch also
 //! samples whether a rank is stopped, and before it has registered the process that was started for it.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use propagation::{RankReason, Time};
 use tracing::{debug, error, info, warn};
 
 use crate::defaults::Default;
-use crate::launched::Search;
+use crate::inquiry::Inquiries;
+use crate::launched::{self, Launched, Search};
 use crate::lifeline;
 use crate::pin::{Pin, PinError};
 use crate::segment::{Phase, Segment};
@@ -36,6 +38,8 @@ enum Occupant {
     Absent,
     /// The same, but the runtime daemon has started this process for it, whose end that daemon reports.
     Launched(Pin, StopCount),
+    /// A process with this number has registered; whether it is this rank is being asked.
+    Claimed(i32),
     /// The process is watched.
     Pinned(Pin, StopCount),
     /// The process has ended, or can never be watched.
@@ -55,6 +59,14 @@ impl Slot {
     }
 }
 
+/// What is known about processes after an inquiry.
+enum Answer {
+    /// The processes that have registered in these slots, and whether each of them is that rank.
+    Claims(Vec<(usize, Pin, bool)>),
+    /// The processes that were started for ranks.
+    Launched(Vec<Launched>),
+}
+
 /// The ranks of this node.
 pub struct Watch {
     slots: Vec<Slot>,
@@ -70,13 +82,16 @@ pub struct Watch {
     /// The runtime daemon, from which the ranks descend.
     runtime: i32,
     search: Search,
+    inquiries: Inquiries<Answer>,
     never: [Option<i32>; 2],
 }
 
 impl Watch {
     /// Watches the slots of a segment. `name_of` tells a rank's namespace and its rank there. `kills`: whether processes
     /// may be killed. `runtime` is the process number of the runtime daemon, which no slot may claim.
-    #[must_use]
+    ///
+    /// # Errors
+    /// If the process has no descriptors left.
     pub fn new<'a>(
         segment: &Segment,
         name_of: impl Fn(u32) -> (&'a str, u32),
@@ -84,7 +99,7 @@ impl Watch {
         stop_limit: Option<Duration>,
         kills: bool,
         runtime: i32,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let mut watch = Self {
             slots: Vec::new(),
             look_interval: period.min(LOOK_INTERVAL),
@@ -95,11 +110,12 @@ impl Watch {
             holds: false,
             suspended_at: None,
             runtime,
-            search: Search::new(runtime),
+            search: Search::default(),
+            inquiries: Inquiries::new()?,
             never: [Some(runtime), i32::try_from(std::process::id()).ok()],
         };
         watch.extend(segment, name_of);
-        watch
+        Ok(watch)
     }
 
     /// Watches the slots that the segment has got since.
@@ -119,16 +135,30 @@ impl Watch {
         self.next_look.min(self.next_sample.end())
     }
 
-    /// Looks for new registrations and stopped ranks, if it is time to.
+    /// Readable when [`Watch::look`] has something to do before its deadline.
+    #[must_use]
+    pub fn answers(&self) -> BorrowedFd<'_> {
+        self.inquiries.descriptor()
+    }
+
+    /// Makes that unreadable until the next answer.
+    pub fn clear_answers(&self) {
+        self.inquiries.clear();
+    }
+
+    /// Looks for new registrations and stopped ranks, if it is time to, and for what inquiries have brought.
     pub fn look(&mut self, now: Time, segment: &Segment, out: &mut Vec<Sighting>) {
+        self.hear(out);
         if now >= self.next_look {
             let mut expects_more = false;
+            let mut claims = Vec::new();
             for index in 0..self.slots.len() {
                 if self.slots[index].is_awaited() {
-                    self.register(index, segment, out);
+                    claims.extend(self.register(index, segment, out));
                     expects_more |= self.slots[index].is_awaited();
                 }
             }
+            expects_more |= !self.ask_about(claims);
             self.next_look = if expects_more { now + self.look_interval } else { Time::MAX };
         }
         if self.next_sample.is_open(now) {
@@ -136,32 +166,95 @@ impl Watch {
         }
     }
 
-    fn register(&mut self, index: usize, segment: &Segment, out: &mut Vec<Sighting>) {
-        let number = slot_number(index);
-        let (pid, phase) = segment.occupant(number);
+    /// Takes what inquiries have brought.
+    fn hear(&mut self, out: &mut Vec<Sighting>) {
+        while let Some(answer) = self.inquiries.collect() {
+            match answer {
+                Answer::Claims(claims) => {
+                    for (index, pin, is_rank) in claims {
+                        self.decide(index, pin, is_rank, out);
+                    }
+                }
+                Answer::Launched(ranks) => {
+                    self.search.passed(Some(ranks.len()));
+                    for (pin, nspace, rank) in ranks {
+                        let slot = self.slots.iter_mut().find(|slot| slot.name.1 == rank && slot.name.0 == nspace);
+                        if let Some(slot) = slot.filter(|slot| matches!(slot.occupant, Occupant::Absent)) {
+                            slot.occupant = Occupant::Launched(pin, StopCount::default());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A process that has registered is this rank or not.
+    fn decide(&mut self, index: usize, pin: Pin, is_rank: bool, out: &mut Vec<Sighting>) {
+        let slot = &mut self.slots[index];
+        let (rank, pid) = (slot.rank, pin.pid());
+        if is_rank {
+            debug!(rank, pid, "rank is watched");
+            slot.occupant = Occupant::Pinned(pin, StopCount::default());
+            out.push(Sighting::Pinned(slot_number(index)));
+        } else {
+            error!(rank, pid, "the rank claims to be a process that is not this rank; it is not watched");
+            slot.occupant = Occupant::Gone;
+        }
+    }
+
+    /// Takes note of a registration; returns the process if it has to be asked whether it is this rank.
+    fn register(&mut self, index: usize, segment: &Segment, out: &mut Vec<Sighting>) -> Option<(usize, Pin)> {
+        let (pid, phase) = segment.occupant(slot_number(index));
         if phase == Phase::Unknown {
-            return;
+            return None;
         }
         let slot = &mut self.slots[index];
         let rank = slot.rank;
-        slot.occupant = Occupant::Gone;
+        let before = std::mem::replace(&mut slot.occupant, Occupant::Gone);
         if self.never.contains(&Some(pid)) {
             error!(rank, pid, "the rank claims to be a process of the runtime; it is not watched");
-            return;
+            return None;
+        }
+        match before {
+            Occupant::Launched(pin, _) if pin.pid() == pid && !pin.has_ended() => {
+                self.decide(index, pin, true, out);
+                return None;
+            }
+            _ => {}
         }
         match Pin::take(pid) {
-            Ok(pin) if !pin.is_rank(&slot.name.0, slot.name.1, self.runtime) => {
-                error!(rank, pid, "the rank claims to be a process that is not this rank; it is not watched");
-            }
             Ok(pin) => {
-                debug!(rank, pid, "rank is watched");
-                slot.occupant = Occupant::Pinned(pin, StopCount::default());
-                out.push(Sighting::Pinned(number));
+                slot.occupant = Occupant::Claimed(pid);
+                return Some((index, pin));
             }
             Err(PinError::Gone) if phase == Phase::Finalised => {}
             Err(PinError::Gone) => out.push(Sighting::Dead(rank, RankReason::Reported)),
             Err(error) => error!(rank, pid, %error, "the rank cannot be watched"),
         }
+        None
+    }
+
+    /// Asks whether these processes are the ranks in whose slots they have registered. False if that has to be done
+    /// again.
+    fn ask_about(&mut self, claims: Vec<(usize, Pin)>) -> bool {
+        if claims.is_empty() {
+            return true;
+        }
+        let indices: Vec<_> = claims.iter().map(|(index, _)| *index).collect();
+        let named = |(index, pin): (usize, Pin)| (index, pin, self.slots[index].name.clone());
+        let named: Vec<_> = claims.into_iter().map(named).collect();
+        let runtime = self.runtime;
+        let judge = move |(index, pin, (nspace, rank)): (usize, Pin, (String, u32))| {
+            let is_rank = pin.is_rank(&nspace, rank, runtime);
+            (index, pin, is_rank)
+        };
+        let is_asked = self.inquiries.ask(move || Answer::Claims(named.into_iter().map(judge).collect()));
+        if !is_asked {
+            for index in indices {
+                self.slots[index].occupant = Occupant::Absent;
+            }
+        }
+        is_asked
     }
 
     fn sample(&mut self, now: Time, segment: &Segment, out: &mut Vec<Sighting>) {
@@ -193,17 +286,19 @@ impl Watch {
         if !self.slots.iter().any(is_absent) {
             return;
         }
-        let pins = self.slots.iter().filter_map(|slot| match &slot.occupant {
-            Occupant::Pinned(pin, _) | Occupant::Launched(pin, _) => Some(pin.pid()),
-            _ => None,
-        });
-        let known: Vec<i32> = pins.chain(self.never.into_iter().flatten()).collect();
         let launching = self.slots.iter().all(is_absent);
-        for (pin, nspace, rank) in self.search.look(&known, launching) {
-            let slot = self.slots.iter_mut().find(|slot| slot.name.1 == rank && slot.name.0 == nspace);
-            if let Some(slot) = slot.filter(|slot| is_absent(slot)) {
-                slot.occupant = Occupant::Launched(pin, StopCount::default());
-            }
+        if !self.search.begins(launching) {
+            return;
+        }
+        let pids = self.slots.iter().filter_map(|slot| match &slot.occupant {
+            Occupant::Pinned(pin, _) | Occupant::Launched(pin, _) => Some(pin.pid()),
+            Occupant::Claimed(pid) => Some(*pid),
+            Occupant::Absent | Occupant::Gone => None,
+        });
+        let known: Vec<i32> = pids.chain(self.never.into_iter().flatten()).collect();
+        let runtime = self.runtime;
+        if !self.inquiries.ask(move || Answer::Launched(launched::ranks_among_children(runtime, &known))) {
+            self.search.passed(None);
         }
     }
 
@@ -225,7 +320,7 @@ impl Watch {
                 Occupant::Pinned(_, count) | Occupant::Launched(_, count) if is_stopped(count) => stopped += 1,
                 // The runtime daemon reports its end.
                 Occupant::Launched(pin, _) if pin.has_ended() => {}
-                Occupant::Absent | Occupant::Launched(..) | Occupant::Pinned(..) => return None,
+                Occupant::Absent | Occupant::Launched(..) | Occupant::Claimed(_) | Occupant::Pinned(..) => return None,
             }
         }
         (!self.holds).then_some(stopped)
@@ -426,15 +521,24 @@ mod tests {
     const JOB: &str = "job@1";
 
     fn look(watch: &mut Watch, now: u64, segment: &Segment) -> Vec<Sighting> {
-        let mut out = Vec::new();
-        watch.look(Duration::from_millis(now), segment, &mut out);
+        let (now, mut out) = (Duration::from_millis(now), Vec::new());
+        watch.look(now, segment, &mut out);
+        while watch.inquiries.open() > 0 {
+            nix::poll::poll(
+                &mut [nix::poll::PollFd::new(watch.answers(), nix::poll::PollFlags::POLLIN)],
+                nix::poll::PollTimeout::NONE,
+            )
+            .unwrap();
+            watch.clear_answers();
+            watch.hear(&mut out);
+        }
         out
     }
 
     #[test]
     fn registrations_are_pinned_once_and_the_runtime_is_never() {
         let (segment, _file) = Segment::create(&[4, 5, 6], 8).unwrap();
-        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1).unwrap();
         assert_eq!(look(&mut watch, 0, &segment), []);
         assert_eq!(watch.deadline(), LOOK_INTERVAL);
         let mut child = sleeper_of(JOB, 5);
@@ -457,7 +561,7 @@ mod tests {
         let (mut other_rank, mut other_job) = (sleeper_of(JOB, 7), sleeper_of("job@2", 5));
         segment.enter(0, other_rank.id(), Phase::Running);
         segment.enter(1, other_job.id(), Phase::Running);
-        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1).unwrap();
         assert_eq!(look(&mut watch, 0, &segment), []);
         assert!(watch.fence_all().is_empty());
         for child in [&mut other_rank, &mut other_job] {
@@ -476,7 +580,7 @@ mod tests {
         });
         segment.enter(0, child.id(), Phase::Running);
         let sightings = |runtime| {
-            let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, runtime);
+            let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, runtime).unwrap();
             look(&mut watch, 0, &segment)
         };
         assert_eq!(sightings(i32::MAX), []);
@@ -489,7 +593,7 @@ mod tests {
     fn a_spawned_rank_is_watched_under_its_own_name() {
         let (segment, _file) = Segment::create(&[4], 8).unwrap();
         let name_of = |rank| if rank < 8 { (JOB, rank) } else { ("job@2", rank - 8) };
-        let mut watch = Watch::new(&segment, name_of, LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, name_of, LIMIT, None, true, 1).unwrap();
         assert_eq!(look(&mut watch, 0, &segment), []);
         assert!(segment.admit(SpawnedJob { first: 8, number: 2 }, &[9]));
         watch.extend(&segment, name_of);
@@ -507,7 +611,7 @@ mod tests {
         let mut child = sleeper_of(JOB, 0);
         segment.enter(0, child.id(), Phase::Running);
         segment.enter(1, i32::MAX as u32, Phase::Finalised);
-        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1).unwrap();
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
         assert!(watch.has_living(&segment) && watch.all_initialised(&segment));
         segment.enter(0, child.id(), Phase::Finalised);
@@ -521,7 +625,7 @@ mod tests {
     fn a_registered_process_that_is_gone_is_dead() {
         let (segment, _file) = Segment::create(&[3], 8).unwrap();
         segment.enter(0, i32::MAX as u32, Phase::Running);
-        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1).unwrap();
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Dead(3, RankReason::Reported)]);
         assert_eq!(watch.deadline(), Time::MAX);
     }
@@ -532,16 +636,17 @@ mod tests {
         let mut children = [sleeper_of("early@1", 3), sleeper_of("early@1", 4)];
         let pins = [0, 1].map(|index: usize| Pin::take(children[index].id() as i32).unwrap());
         let me = std::process::id() as i32;
-        let mut watch = Watch::new(&segment, |rank| ("early@1", rank), LIMIT, Some(LIMIT), true, me);
+        let mut watch = Watch::new(&segment, |rank| ("early@1", rank), LIMIT, Some(LIMIT), true, me).unwrap();
         pins[0].stop();
         wait_until(|| pins[0].stopped().is_some());
-        for now in (0..32).step_by(2) {
+        // They are found at first, and sampled from then on.
+        for now in (0..36).step_by(2) {
             assert_eq!(look(&mut watch, now, &segment), []);
         }
-        assert_eq!(watch.all_stopped(Duration::from_millis(31), LIMIT / 2, &segment), None, "one of them runs");
-        assert_eq!(look(&mut watch, 32, &segment), [Sighting::Dead(3, RankReason::Stopped)]);
+        assert_eq!(watch.all_stopped(Duration::from_millis(35), LIMIT / 2, &segment), None, "one of them runs");
+        assert_eq!(look(&mut watch, 36, &segment), [Sighting::Dead(3, RankReason::Stopped)]);
         watch.left(4, &segment);
-        assert_eq!(watch.all_stopped(Duration::from_millis(33), LIMIT / 2, &segment), Some(1));
+        assert_eq!(watch.all_stopped(Duration::from_millis(37), LIMIT / 2, &segment), Some(1));
         assert!(watch.fence(3, &segment));
         children[0].wait().unwrap();
         assert!(!watch.fence(4, &segment), "it has left");
@@ -554,7 +659,7 @@ mod tests {
         let (segment, _file) = Segment::create(&[3], 8).unwrap();
         let mut child = sleeper_of(JOB, 3);
         segment.enter(0, child.id(), Phase::Running);
-        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, Some(LIMIT), false, 1);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, Some(LIMIT), false, 1).unwrap();
         assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
         let pid = nix::unistd::Pid::from_raw(child.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();

@@ -251,3 +251,16 @@ fn no_memory_is_asked_for_between_two_heartbeats() {
     cluster.let_pass(&[0, 1, 2], PERIOD * 10);
     expect_no_allocations(&cluster);
 }
+
+#[test]
+fn no_memory_is_asked_for_while_a_rank_is_stopped() {
+    let mut launch = launch(&[2, 2, 2]);
+    // So long that it is never over, and so short that a stopped rank is sampled with every heartbeat or two.
+    launch.parameters.stop_timeout = Some(PERIOD * 3000);
+    let mut cluster = Cluster::running(launch);
+    cluster.signal_rank(3, Signal::SIGSTOP);
+    cluster.let_pass(&[0, 1, 2], PERIOD * 30);
+    expect_no_allocations(&cluster);
+    cluster.signal_rank(3, Signal::SIGCONT);
+    cluster.assert_nobody_declared();
+}

@@ -54,6 +54,8 @@ impl Daemon {
                 }
                 self.sightings = sightings;
             }
+            // The answers are heard when time asks for them, in every turn.
+            Token::Inquiry => self.watch.clear_answers(),
             Token::Status => self.take_questions(now),
             Token::Feed => self.take_callers(now),
             Token::Offload => self.take_service(now),

@@ -33,7 +33,7 @@ use slot::Slot;
 mod layout;
 mod library;
 mod pair;
-mod port;
+pub mod port;
 mod slot;
 
 /// Room for writes under way. A peer that does not answer fails the first of them long before it is used up, unless

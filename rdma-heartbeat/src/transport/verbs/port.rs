@@ -97,8 +97,9 @@ fn read(file: &Path) -> Option<String> {
     Some(fs::read_to_string(file).ok()?.trim().to_owned())
 }
 
-/// Reads `fe80:0000:...`.
-fn parse(text: &str) -> Option<[u8; 16]> {
+/// Reads the address of a port as the kernel writes it, `fe80:0000:...`.
+#[must_use]
+pub fn parse(text: &str) -> Option<[u8; 16]> {
     text.parse::<std::net::Ipv6Addr>().ok().map(|address| address.octets())
 }
 
