@@ -14,9 +14,21 @@ use crate::privileges;
 /// Memory that the daemon may come to lock; it needs far less.
 const LOCKED_LIMIT: u64 = 64 << 20;
 
+/// Memory that is kept for later where only what is there at the start can be locked: several times what a node of a
+/// small job comes to need.
+const RESERVE: usize = 512 << 10;
+const PIECE: usize = 64 << 10;
+
 /// Time slice asked for where no priority is to be had, in nanoseconds, the kernel's smallest: with a short one a
 /// process that wakes up overtakes busy ones with longer slices. Linux 6.12 and newer.
 const SHORT_SLICE: u64 = 100_000;
+
+/// Has all threads take their memory from one place. Else what a thread that comes later has allocated, in a place that
+/// may not be locked, would be given on to the daemon's loop when it is freed. Before the first thread.
+pub fn share_one_heap() {
+    // SAFETY: takes two integers.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
 
 /// Leaves the process group of the runtime daemon, whose terminal signals are not for this process, and closes every
 /// descriptor from `first` on.
@@ -151,20 +163,38 @@ fn shorten_slice() -> bool {
 }
 
 /// Locks what is mapped now, and what comes later only if the limit cannot make that fail: a failed allocation would
-/// end the process.
-fn lock_memory() -> Result<(), Errno> {
+/// end the process. Returns whether what comes later is locked, too.
+fn lock_memory() -> Result<bool, Errno> {
     let limit = Resource::RLIMIT_MEMLOCK;
     let _ = setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY);
     let wide = getrlimit(limit).is_ok_and(|(soft, _)| soft >= LOCKED_LIMIT);
-    mlockall(if wide { MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE } else { MlockAllFlags::MCL_CURRENT })
+    mlockall(if wide { MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE } else { MlockAllFlags::MCL_CURRENT })?;
+    Ok(wide)
+}
+
+/// Has the allocator keep some memory that it has not given to anybody, so that it is there to be locked.
+fn keep_reserve() {
+    // SAFETY: takes two integers.
+    unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX) };
+    // In pieces, because large ones are not from the heap.
+    let pieces: Vec<_> = (0..RESERVE / PIECE).map(|_| vec![1_u8; PIECE]).collect();
+    std::hint::black_box(pieces);
 }
 
 /// Locks what was mapped since [`prepare`], once all that a job needs is there.
 pub fn lock_the_rest(refused: &mut Vec<Right>) {
-    if !refused.contains(&Right::Memory) {
-        if let Err(error) = lock_memory() {
-            debug!(%error, "not all memory is locked");
-            refused.push(Right::Memory);
+    if refused.contains(&Right::Memory) {
+        return;
+    }
+    let locked = lock_memory().and_then(|wide| {
+        if !wide {
+            keep_reserve();
+            lock_memory()?;
         }
+        Ok(())
+    });
+    if let Err(error) = locked {
+        debug!(%error, "not all memory is locked");
+        refused.push(Right::Memory);
     }
 }

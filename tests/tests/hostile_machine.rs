@@ -1,10 +1,11 @@
 //! What a node's operating system may do to `ringwatchd` without anybody being declared dead for it: step the wall clock,
-//! and take its program out of memory.
+//! take its program out of memory, and swap the memory of all others.
 
 use std::fs::{self, File, Permissions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use system_tests::lab::{HOSTS, run};
@@ -86,11 +87,11 @@ fn a_node_whose_wall_clock_is_stepped_loses_nobody_and_notices_deaths_as_ever() 
     });
 }
 
-/// A number of a process's `status`, in kilobytes.
-fn kilobytes(pid: i32, name: &str) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or_else(|| panic!("{name} in {text}"))
+/// A number of a process's `status`, in kilobytes, while it lives.
+fn kilobytes(pid: i32, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// How often a process waited for a page from the disk.
@@ -134,7 +135,7 @@ fn ringwatchd_is_locked_in_memory_and_needs_no_disk_to_notice_a_death() {
         job.wait_until_blocked();
         let watchers = HOSTS.map(|host| job.watcher(host).pid);
         for pid in watchers {
-            let (locked, resident) = (kilobytes(pid, "VmLck"), kilobytes(pid, "VmRSS"));
+            let (locked, resident) = (kilobytes(pid, "VmLck").unwrap(), kilobytes(pid, "VmRSS").unwrap());
             // All that it has is locked, but for the kernel's own pages in it: no memory of it can be swapped out.
             if locked + 64 < resident || locked < 1024 {
                 job.fail(&format!("ringwatchd has {resident} kB in memory and only {locked} kB of it locked"));
@@ -161,5 +162,109 @@ fn ringwatchd_is_locked_in_memory_and_needs_no_disk_to_notice_a_death() {
         }
         job.end();
         job.finish().recovered(&[VICTIM]).told_within(&[VICTIM], at, Duration::from_millis(300));
+    });
+}
+
+/// Swap space of this machine for the time of a test, in a file.
+struct Swap(PathBuf);
+
+impl Swap {
+    /// More than all processes of a job have.
+    const MEBIBYTES: &str = "768";
+
+    /// Nothing where the kernel lets nobody add any: without the rights of the real root, or without a disk.
+    fn on() -> Option<Self> {
+        // On a disk, as the programs are; a folder that is laid over another cannot be swapped to.
+        let path = Path::new(BUILT).join(format!("swap-{}", std::process::id()));
+        let text = path.display().to_string();
+        let swap = Self(path);
+        run(
+            "dd",
+            &["if=/dev/zero", &format!("of={text}"), "bs=1M", &format!("count={}", Self::MEBIBYTES), "status=none"],
+        );
+        fs::set_permissions(&swap.0, Permissions::from_mode(0o600)).expect("the file is ours");
+        run("mkswap", &["--quiet", &text]);
+        let added = Command::new("swapon").arg(&text).output().expect("swapon is installed");
+        if !added.status.success() {
+            eprintln!("skipped: no swap space can be added here: {}", String::from_utf8_lossy(&added.stderr).trim());
+            return None;
+        }
+        Some(swap)
+    }
+}
+
+impl Drop for Swap {
+    fn drop(&mut self) {
+        let _ = Command::new("swapoff").arg(&self.0).output();
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Has the kernel swap out all that it may of a process.
+fn swap_out(pid: i32) {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let range = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let (begin, end) = fields.next()?.split_once('-')?;
+        let is_data = fields.next()?.starts_with("rw-p");
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let (begin, end) = (number(begin)?, number(end)?);
+        is_data.then(|| libc::iovec { iov_base: begin as *mut libc::c_void, iov_len: end - begin })
+    };
+    let ranges: Vec<_> = maps.lines().filter_map(range).collect();
+    // SAFETY: a system call with a number, which gives a descriptor or an error.
+    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if process < 0 {
+        return;
+    }
+    for range in &ranges {
+        let range: *const libc::iovec = range;
+        // What is locked stays.
+        // SAFETY: the descriptor is open and the range lives; the addresses in it are the other process's.
+        unsafe { libc::syscall(libc::SYS_process_madvise, process, range, 1usize, libc::MADV_PAGEOUT, 0usize) };
+    }
+    // SAFETY: the descriptor is open, and nobody else has it.
+    unsafe { libc::close(process as libc::c_int) };
+}
+
+#[test]
+fn ringwatchd_keeps_its_deadlines_in_the_middle_of_swapping_jobs() {
+    in_lab(|lab| {
+        let Some(swap) = Swap::on() else { return };
+        let mut job = Job::new().arguments(&["--op", "ring", "--busy"]).start(lab);
+        job.wait_until_blocked();
+        let watchers = HOSTS.map(|host| job.watcher(host).pid);
+        let others: Vec<_> = job.processes().into_iter().map(|process| process.pid).collect();
+        let others: Vec<_> = others.into_iter().filter(|pid| !watchers.contains(pid)).collect();
+        let before = job.ranks().into_iter().map(|rank| waits_for_disk(job.pid(rank))).collect::<Vec<_>>();
+        let watchers_before = watchers.map(waits_for_disk);
+        let waited = |job: &Running<'_>| -> Vec<u64> {
+            job.ranks().into_iter().zip(&before).map(|(rank, before)| waits_for_disk(job.pid(rank)) - before).collect()
+        };
+        let (begin, mut most) = (std::time::Instant::now(), 0);
+        // For several timeouts, and until every rank has waited for its own memory again and again.
+        while begin.elapsed() < 2 * A_WHILE || waited(&job).iter().any(|waits| *waits < 200) {
+            if begin.elapsed() > Duration::from_secs(60) {
+                job.fail(&format!("the ranks waited {:?} times for their memory in a minute", waited(&job)));
+            }
+            // Of ringwatchd the kernel takes what is not locked: the stacks of threads that have ended.
+            for pid in others.iter().chain(&watchers) {
+                swap_out(*pid);
+            }
+            most = most.max(others.iter().filter_map(|pid| kilobytes(*pid, "VmSwap")).sum::<u64>());
+        }
+        println!("up to {most} kB of the job swapped out; its ranks waited for their memory {:?} times", waited(&job));
+        if job.diaries().all("error").next().is_some() || HOSTS.map(|host| job.watcher(host).pid) != watchers {
+            job.fail("nobody is declared dead, and no ringwatchd was started again");
+        }
+        let _ = job.signal_rank(VICTIM, libc::SIGKILL);
+        job.wait_until_repaired(&[0, 1, 2, 4, 5, 6, 7]);
+        let watchers_after = watchers.map(waits_for_disk);
+        if watchers_after != watchers_before {
+            job.fail(&format!("ringwatchd waited for its memory: {watchers_before:?} times, then {watchers_after:?}"));
+        }
+        job.end();
+        job.finish().recovered(&[VICTIM]);
+        drop(swap);
     });
 }

@@ -60,6 +60,7 @@ fn serve() -> u8 {
     };
     // A job on one node has no network.
     let socket = adopt(UDP_FD);
+    setup::share_one_heap();
     setup::detach(SEGMENT_FD.unsigned_abs() + 1);
     setup::give_up_privileges();
     setup::go_on_when_the_runtime_ends();
@@ -80,6 +81,7 @@ fn serve_host(host: &str) -> u8 {
         eprintln!("ringwatchd: --for {host} needs its standard input and output.");
         return MISUSED;
     };
+    setup::share_one_heap();
     setup::detach(3);
     setup::give_up_privileges();
     let ended = offload::service::run(host, input, output);
