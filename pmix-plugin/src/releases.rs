@@ -1,7 +1,6 @@
 //! Which release of ringwatch this node has, and what a node does whose release is not that of the job.
 
 use std::io::Read;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,15 +9,13 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
 use propagation::NodeId;
+use rdma_heartbeat::refusing;
 use rdma_heartbeat::versions::{Contact, RELEASE, Refusal, told_by_daemon};
 
 /// How long `ringwatchd --version` may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest answer, in bytes.
 const LONGEST: u64 = 512;
-/// How often and how long node 0 is told, because datagrams get lost.
-const INTERVAL: Duration = Duration::from_millis(50);
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// The release of a `ringwatchd`, if it tells.
 pub fn of(daemon: &Path) -> Option<String> {
@@ -68,21 +65,14 @@ pub fn check(daemon: &Path) -> Result<(), String> {
 pub fn refuse(contact: &Contact, me: NodeId, daemon: Option<String>) -> Result<(), String> {
     let host = rdma_heartbeat::logging::host();
     let refusal = Refusal { node: me, host, plugin: RELEASE.into(), daemon: daemon.unwrap_or_default() };
-    let datagram = refusal.seal(contact.job, &contact.key);
-    let addresses = contact.rendezvous.clone();
+    let contact = contact.clone();
     let body = move || {
         // PRRTE handles its signals in its own thread.
         let _ = SigSet::all().thread_block();
         let begun = Instant::now();
-        while begun.elapsed() < LIMIT {
-            for address in &addresses {
-                let own = match address {
-                    SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-                    SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-                };
-                let _ = UdpSocket::bind(own).and_then(|socket| socket.send_to(&datagram, address));
-            }
-            std::thread::sleep(INTERVAL);
+        while begun.elapsed() < refusing::LIMIT {
+            refusing::send(&contact, &refusal);
+            std::thread::sleep(refusing::INTERVAL);
         }
     };
     std::thread::Builder::new().name("ringwatch".into()).spawn(body).map(drop).map_err(|error| error.to_string())

@@ -252,7 +252,10 @@ impl Supervisor {
                 // What stands in the slot any process of the user could have written.
                 let is_rank = |pin: &Pin| {
                     let name = job.jobs.name_of(job.segment.rank(slot));
-                    name.is_some_and(|(nspace, rank)| pin.is_rank(&nspace.to_string_lossy(), rank, runtime))
+                    name.is_some_and(|(nspace, rank)| {
+                        let environment = pin.environment().map(|way| way.read()).unwrap_or_default();
+                        pin.is_rank(&environment, &nspace.to_string_lossy(), rank, runtime)
+                    })
                 };
                 let pin = Pin::take(pid).ok().filter(is_rank);
                 let _ = pin.map(|pin| pin.kill());

@@ -213,7 +213,7 @@ impl Daemon {
         let job = Job::new(launch, &startup.spawned, &segment, now);
         let link = match server {
             Some(server) => {
-                Link::Offloaded(Box::new(Host::new(&host, server, startup.clone(), job.dead_nodes().collect(), now)))
+                Link::Offloaded(Box::new(Host::new(&host, server, startup.clone(), job.dead_nodes().collect(), now)?))
             }
             None => Link::Meeting(Rendezvous::new(me, launch.universe, &launch.rendezvous, now, limit)),
         };
@@ -271,7 +271,10 @@ impl Daemon {
         if let Some(lifelines) = &self.lifelines {
             self.poller.add(lifelines.descriptor(), Token::Lifelines)?;
         }
-        self.poller.add(self.watch.answers(), Token::Inquiry)?;
+        self.poller.add(self.watch.bell(), Token::Inquiry)?;
+        if let Link::Offloaded(host) = &self.link {
+            self.poller.add(host.bell(), Token::Offload)?;
+        }
         if let Some(server) = &self.status {
             self.poller.add(server.descriptor(), Token::Status)?;
         }

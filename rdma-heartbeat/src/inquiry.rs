@@ -1,9 +1,9 @@
-//! Asking about processes away from the daemon's loop.
+//! Asking what may take its time away from the daemon's loop: who a process is, above all.
 //!
 //! Who a process is stands in its own memory, and whoever reads there waits for it: for its page that is swapped out, or
 //! for the lock of its memory, which it holds while it forks, or maps a file of a server that does not answer. A daemon
-//! that waits with it is silent, and is declared dead. So everything that is asked is asked by a thread of its own, which
-//! ends with it, and nobody waits but those who are asked about together.
+//! that waits with it is silent, and is declared dead. So a thread asks, which is there from the start: its stack is
+//! locked in memory with all the rest, and there is no moment at which it could not be had.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -11,41 +11,66 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use tracing::warn;
 
 /// Enough to read an environment, which lies on the heap. All of it counts, because the daemon's memory is locked.
-const STACK: usize = 64 << 10;
+pub(crate) const STACK: usize = 64 << 10;
 
-/// Questions under way, and answers that nobody has collected.
-pub struct Inquiries<A> {
-    bell: Arc<EventFd>,
-    post: Sender<A>,
+/// Wakes up who waits for answers, of one thread or of several.
+#[derive(Clone)]
+pub struct Bell(Arc<EventFd>);
+
+impl Bell {
+    /// # Errors
+    /// If the process has no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?)))
+    }
+
+    /// Makes the descriptor unreadable until the next answer.
+    pub fn clear(&self) {
+        let mut count = 0u64;
+        // SAFETY: reads eight bytes from a descriptor into a variable of that size.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+impl AsFd for Bell {
+    /// Readable when there are answers, until [`Bell::clear`].
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A thread that answers one question after the other.
+pub struct Inquiries<Q, A> {
+    questions: Sender<Q>,
     answers: Receiver<A>,
     open: usize,
 }
 
-impl<A: Send + 'static> Inquiries<A> {
-    /// With nothing asked yet.
+impl<Q: Send + 'static, A: Send + 'static> Inquiries<Q, A> {
+    /// Starts the thread.
     ///
     /// # Errors
-    /// If the process has no descriptors left.
-    pub fn new() -> io::Result<Self> {
-        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let (post, answers) = channel();
-        Ok(Self { bell: Arc::new(bell), post, answers, open: 0 })
+    /// If the system has none left.
+    pub fn start(bell: &Bell, answer: impl Fn(Q) -> A + Send + 'static) -> io::Result<Self> {
+        let ((questions, asked), (post, answers), bell) = (channel(), channel(), bell.clone());
+        let work = move || {
+            for question in asked {
+                if post.send(answer(question)).is_err() {
+                    return;
+                }
+                let _ = bell.0.write(1);
+            }
+        };
+        std::thread::Builder::new().name("inquiry".into()).stack_size(STACK).spawn(work)?;
+        Ok(Self { questions, answers, open: 0 })
     }
 
-    /// Asks. False if the system has no thread left: nothing is asked then.
-    pub fn ask(&mut self, question: impl FnOnce() -> A + Send + 'static) -> bool {
-        let (post, bell) = (self.post.clone(), Arc::clone(&self.bell));
-        let work = move || {
-            // Both fail only if nobody is there any more who would want to know.
-            let _ = post.send(question());
-            let _ = bell.write(1);
-        };
-        let started = std::thread::Builder::new().name("inquiry".into()).stack_size(STACK).spawn(work);
-        self.open += usize::from(started.is_ok());
-        started.map_err(|error| warn!(%error, "no thread can be started to look at the ranks; trying again")).is_ok()
+    /// Asks.
+    pub fn ask(&mut self, question: Q) {
+        // The thread ends with this value only.
+        self.open += usize::from(self.questions.send(question).is_ok());
     }
 
     /// The next answer, if there is one.
@@ -63,19 +88,6 @@ impl<A: Send + 'static> Inquiries<A> {
     pub fn open(&self) -> usize {
         self.open
     }
-
-    /// Readable when there are answers, until [`Inquiries::clear`].
-    #[must_use]
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
-    }
-
-    /// Makes the descriptor unreadable until the next answer.
-    pub fn clear(&self) {
-        let mut count = 0u64;
-        // SAFETY: reads eight bytes from a descriptor into a variable of that size.
-        unsafe { libc::read(self.bell.as_raw_fd(), (&raw mut count).cast(), 8) };
-    }
 }
 
 #[cfg(test)]
@@ -86,27 +98,23 @@ mod tests {
 
     use super::*;
 
-    fn is_readable(inquiries: &Inquiries<u32>, timeout: PollTimeout) -> bool {
-        let mut waiting = [PollFd::new(inquiries.descriptor(), PollFlags::POLLIN)];
-        poll(&mut waiting, timeout).unwrap() == 1
+    fn is_rung(bell: &Bell, timeout: PollTimeout) -> bool {
+        poll(&mut [PollFd::new(bell.as_fd(), PollFlags::POLLIN)], timeout).unwrap() == 1
     }
 
     #[test]
     fn who_asks_waits_for_nobody_and_is_woken_by_the_answer() {
-        let mut inquiries = Inquiries::new().unwrap();
-        let slow = Arc::new(Barrier::new(2));
-        let waits = Arc::clone(&slow);
-        assert!(inquiries.ask(move || {
-            waits.wait();
-            1
-        }));
-        assert!(inquiries.ask(|| 2));
-        assert!(is_readable(&inquiries, PollTimeout::from(10_000u16)));
-        inquiries.clear();
-        assert_eq!((inquiries.collect(), inquiries.collect(), inquiries.open()), (Some(2), None, 1));
-        assert!(!is_readable(&inquiries, PollTimeout::ZERO));
+        let (bell, slow) = (Bell::new().unwrap(), Arc::new(Barrier::new(2)));
+        let mut stuck = Inquiries::start(&bell, |barrier: Arc<Barrier>| barrier.wait().is_leader()).unwrap();
+        let mut quick = Inquiries::start(&bell, |number: u32| number + 1).unwrap();
+        stuck.ask(Arc::clone(&slow));
+        quick.ask(1);
+        assert!(is_rung(&bell, PollTimeout::from(10_000u16)));
+        bell.clear();
+        assert_eq!((quick.collect(), quick.collect(), quick.open()), (Some(2), None, 0));
+        assert_eq!((stuck.collect(), stuck.open(), is_rung(&bell, PollTimeout::ZERO)), (None, 1, false));
         slow.wait();
-        assert!(is_readable(&inquiries, PollTimeout::from(10_000u16)));
-        assert_eq!((inquiries.collect(), inquiries.open()), (Some(1), 0));
+        assert!(is_rung(&bell, PollTimeout::from(10_000u16)));
+        assert!(stuck.collect().is_some() && stuck.open() == 0);
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::pin::Pin;
+use crate::procfs::rank_in;
 
 /// So often all are looked at in vain before the search ends.
 const VAIN_PASSES: u32 = 8;
@@ -34,14 +35,10 @@ impl Search {
         begins
     }
 
-    /// Takes note of the result of a pass; `None` if there was none after all.
-    pub fn passed(&mut self, found: Option<usize>) {
+    /// Takes note of how many a pass has found.
+    pub fn passed(&mut self, found: usize) {
         self.under_way = false;
-        match found {
-            None => {}
-            Some(0) => self.vain_passes += 1,
-            Some(_) => self.begin_again(),
-        }
+        self.vain_passes = if found == 0 { self.vain_passes + 1 } else { 0 };
     }
 }
 
@@ -51,7 +48,7 @@ pub fn ranks_among_children(runtime: i32, known: &[i32]) -> Vec<Launched> {
     let unknown = children(runtime).filter(|pid| !known.contains(pid));
     let as_rank = |pid| {
         let pin = Pin::take(pid).ok()?;
-        let (nspace, rank) = pin.started_as()?;
+        let (nspace, rank) = rank_in(&pin.environment().ok()?.read())?;
         Some((pin, nspace, rank))
     };
     unknown.filter_map(as_rank).collect()
@@ -94,16 +91,14 @@ mod tests {
         for _ in 0..VAIN_PASSES {
             assert!(search.begins(false));
             assert!(!search.begins(false), "one at a time");
-            search.passed(Some(0));
+            search.passed(0);
         }
         assert!(!search.begins(false));
         assert!(search.begins(true), "nobody has been started yet");
-        search.passed(None);
-        assert!(search.begins(false));
-        search.passed(Some(2));
+        search.passed(2);
         for _ in 0..VAIN_PASSES {
             assert!(search.begins(false));
-            search.passed(Some(0));
+            search.passed(0);
         }
         assert!(!search.begins(false));
         search.begin_again();

@@ -57,6 +57,7 @@ pub mod poller;
 pub mod ports;
 pub mod privileges;
 pub mod procfs;
+pub mod refusing;
 pub mod regularity;
 pub mod rendezvous;
 pub mod runtime;

@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 use propagation::RankReason;
 
-use crate::procfs::{Sample, names_a_rank, names_rank, number_in, rank_in, state, stops};
+use crate::procfs::{Sample, names_a_rank, names_rank, number_in, state, stops};
 
 /// So many generations of wrappers may be between a runtime daemon and a rank.
 const MOST_ANCESTORS: usize = 32;
@@ -82,25 +82,28 @@ impl Pin {
         }
     }
 
-    /// Whether this process may be that rank of that job: it was started as such. One that hides its environment, or has
-    /// written over it, is believed if it descends from the runtime daemon that starts the ranks, and one that has ended,
-    /// which has none any more, like one that is gone.
+    /// Whether this process may be that rank of that job: it was started as such, with this [`Environment`]. One that
+    /// hides its environment, or has written over it, is believed if it descends from the runtime daemon that starts the
+    /// ranks, and one that has ended, which has none any more, like one that is gone.
     #[must_use]
-    pub fn is_rank(&self, nspace: &str, rank: u32, runtime: i32) -> bool {
-        let environment = self.environment().unwrap_or_default();
-        if !names_a_rank(&environment) {
+    pub fn is_rank(&self, environment: &[u8], nspace: &str, rank: u32, runtime: i32) -> bool {
+        if !names_a_rank(environment) {
             return self.has_ended() || self.fate().is_some() || self.descends_from(runtime);
         }
-        names_rank(&environment, nspace, rank)
+        names_rank(environment, nspace, rank)
     }
 
-    /// As which rank of which namespace it was started, as its environment says.
+    /// What can be asked for the environment of this process, however long it takes.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub fn environment(&self) -> io::Result<Environment> {
+        Ok(Environment(self.directory.try_clone()?))
+    }
+
+    /// Whether this process was started by another one, or by one that was, and so on.
     #[must_use]
-    pub fn started_as(&self) -> Option<(String, u32)> {
-        rank_in(&self.environment()?)
-    }
-
-    fn descends_from(&self, ancestor: i32) -> bool {
+    pub fn descends_from(&self, ancestor: i32) -> bool {
         let parent = |status: Text| number_in::<i32>(&status, "PPid:");
         let first = self.status().and_then(parent);
         let above = |pid: &i32| {
@@ -211,16 +214,28 @@ impl Pin {
         Some(status)
     }
 
-    /// What the process had for an environment when it started. May wait for the process: see [`crate::inquiry`].
-    fn environment(&self) -> Option<Vec<u8>> {
-        let mut text = Vec::new();
-        self.open("environ")?.read_to_end(&mut text).ok()?;
-        Some(text)
-    }
-
     fn open(&self, name: &str) -> Option<File> {
-        openat(&self.directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok().map(File::from)
+        open_in(&self.directory, name)
     }
+}
+
+/// The way to the environment of a process.
+#[derive(Debug)]
+pub struct Environment(OwnedFd);
+
+impl Environment {
+    /// What the process had for an environment when it started; nothing if it cannot be read. May wait for the process:
+    /// see [`crate::inquiry`].
+    #[must_use]
+    pub fn read(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        let read = open_in(&self.0, "environ").and_then(|mut file| file.read_to_end(&mut text).ok());
+        if read.is_some() { text } else { Vec::new() }
+    }
+}
+
+fn open_in(directory: &OwnedFd, name: &str) -> Option<File> {
+    openat(directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok().map(File::from)
 }
 
 /// What a file of the kernel says, read without asking for memory unless it is longer than usual, as is the status of a
@@ -284,6 +299,8 @@ fn pidfd_open(pid: i32) -> Result<OwnedFd, Errno> {
 
 #[cfg(test)]
 mod tests {
+    use nix::unistd::Pid;
+
     use super::*;
     use crate::testing::{sleeper, sleeper_of, wait_until};
 
@@ -321,7 +338,7 @@ mod tests {
         let mut child = sleeper();
         let pin = Pin::take(child.id() as i32).unwrap();
         assert_eq!(pin.stopped(), None);
-        let pid = nix::unistd::Pid::from_raw(pin.pid());
+        let pid = Pid::from_raw(pin.pid());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
         wait_until(|| pin.stopped().is_some());
         let first = pin.stopped();
@@ -336,7 +353,7 @@ mod tests {
     }
 
     /// A process whose first thread has left, and which lives on in another.
-    fn without_its_first_thread() -> nix::unistd::Pid {
+    fn without_its_first_thread() -> Pid {
         // SAFETY: the child makes one thread, which calls nothing but the kernel, and leaves.
         match unsafe { nix::unistd::fork() }.unwrap() {
             nix::unistd::ForkResult::Parent { child } => child,
@@ -364,6 +381,10 @@ mod tests {
         nix::sys::wait::waitpid(pid, None).unwrap();
     }
 
+    fn is_rank(pin: &Pin, nspace: &str, rank: u32, runtime: i32) -> bool {
+        pin.is_rank(&pin.environment().unwrap().read(), nspace, rank, runtime)
+    }
+
     /// A process without environment, whose parent is a shell.
     fn without_environment() -> (std::process::Child, Pin) {
         let mut shell = std::process::Command::new("sh");
@@ -379,9 +400,9 @@ mod tests {
     #[test]
     fn who_hides_its_environment_is_a_rank_if_the_runtime_has_started_it_even_through_a_wrapper() {
         let (mut shell, pin) = without_environment();
-        assert!(pin.is_rank("job@1", 3, std::process::id() as i32));
-        assert!(pin.is_rank("job@1", 3, shell.id() as i32));
-        assert!(!pin.is_rank("job@1", 3, i32::MAX) && !pin.is_rank("job@1", 3, pin.pid()));
+        assert!(is_rank(&pin, "job@1", 3, std::process::id() as i32));
+        assert!(is_rank(&pin, "job@1", 3, shell.id() as i32));
+        assert!(!is_rank(&pin, "job@1", 3, i32::MAX) && !is_rank(&pin, "job@1", 3, pin.pid()));
         pin.kill().unwrap();
         shell.wait().unwrap();
     }
@@ -390,10 +411,10 @@ mod tests {
     fn a_rank_that_has_ended_is_one_although_it_has_no_environment_any_more() {
         let mut child = sleeper_of("job@1", 3);
         let pin = Pin::take(child.id() as i32).unwrap();
-        assert!(pin.is_rank("job@1", 3, i32::MAX) && !pin.is_rank("job@1", 4, i32::MAX));
+        assert!(is_rank(&pin, "job@1", 3, i32::MAX) && !is_rank(&pin, "job@1", 4, i32::MAX));
         child.kill().unwrap();
         wait_until(|| pin.has_ended());
-        assert!(pin.is_rank("job@1", 3, i32::MAX));
+        assert!(is_rank(&pin, "job@1", 3, i32::MAX));
         child.wait().unwrap();
     }
 
@@ -407,6 +428,59 @@ mod tests {
         }
     }
 
+    /// A process that waits for its end and has this number, if it was free.
+    fn child_numbered(pid: i32) -> Option<Pid> {
+        // SAFETY: all fields may be zero. Without a stack and flags of its own the child is one as of fork.
+        let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+        (arguments.exit_signal, arguments.set_tid_size) = (libc::SIGCHLD as u64, 1);
+        arguments.set_tid = (&raw const pid) as u64;
+        // SAFETY: the structure is as long as is said, and the number in it outlives the call.
+        let made = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<libc::clone_args>()) };
+        if made == 0 {
+            loop {
+                // SAFETY: the child calls nothing but the kernel.
+                unsafe { libc::pause() };
+            }
+        }
+        (made == i64::from(pid)).then_some(Pid::from_raw(pid))
+    }
+
+    #[test]
+    fn who_gets_the_number_of_a_process_that_has_ended_is_not_killed_in_its_place() {
+        let mut child = sleeper();
+        let pid = child.id() as i32;
+        let pin = Pin::take(pid).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let Some(newcomer) = child_numbered(pid) else {
+            eprintln!("skipped: without the rights of root nobody can choose the number of a process");
+            return;
+        };
+        assert_eq!(newcomer.as_raw(), pin.pid());
+        pin.kill().unwrap();
+        pin.stop();
+        assert_eq!((pin.has_ended(), pin.sample(), pin.stopped()), (true, None, None));
+        let its = Pin::take(pid).unwrap();
+        assert!(its.sample().is_some_and(|sample| !matches!(sample.state, b'Z' | b'X' | b'T')), "it lives");
+        its.kill().unwrap();
+        let end = nix::sys::wait::waitpid(newcomer, None).unwrap();
+        assert_eq!(end, nix::sys::wait::WaitStatus::Signaled(newcomer, nix::sys::signal::Signal::SIGKILL, false));
+    }
+
+    #[test]
+    fn a_process_of_another_user_is_not_pinned() {
+        use std::os::unix::process::CommandExt;
+        const NOBODY: u32 = 65534;
+        let Ok(mut child) = std::process::Command::new("sleep").arg("60").uid(NOBODY).spawn() else {
+            eprintln!("skipped: this user cannot become another");
+            return;
+        };
+        let pid = child.id() as i32;
+        assert!(matches!(Pin::take(pid), Err(PinError::Foreign(NOBODY))));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
     #[test]
     fn nobody_is_pinned_by_a_number_that_nobody_has() {
         assert!(matches!(Pin::take(0), Err(PinError::Gone)));
@@ -417,7 +491,7 @@ mod tests {
     #[test]
     fn only_a_process_that_is_dying_has_a_fate() {
         let mut child = sleeper();
-        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+        let pid = Pid::from_raw(child.id() as i32);
         let pin = Pin::take(pid.as_raw()).unwrap();
         assert_eq!(pin.fate(), None);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();

@@ -43,6 +43,17 @@ pub struct Contact {
     pub rendezvous: Vec<SocketAddr>,
 }
 
+/// The first packet to the machine that serves a host, with a layout that is that of every release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Of the job.
+    pub contact: Contact,
+    /// The node that is to be served.
+    pub node: NodeId,
+    /// The name of its host.
+    pub host: String,
+}
+
 /// A node takes no part in the job, because other releases of ringwatch are installed there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {

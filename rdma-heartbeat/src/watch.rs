@@ -12,10 +12,10 @@ use propagation::{RankReason, Time};
 use tracing::{debug, error, info, warn};
 
 use crate::defaults::Default;
-use crate::inquiry::Inquiries;
+use crate::inquiry::{Bell, Inquiries};
 use crate::launched::{self, Launched, Search};
 use crate::lifeline;
-use crate::pin::{Pin, PinError};
+use crate::pin::{Environment, Pin, PinError};
 use crate::segment::{Phase, Segment};
 use crate::stopped::{StopCount, Window};
 
@@ -38,9 +38,9 @@ enum Occupant {
     Absent,
     /// The same, but the runtime daemon has started this process for it, whose end that daemon reports.
     Launched(Pin, StopCount),
-    /// A process with this number has registered; whether it is this rank is being asked.
-    Claimed(i32),
-    /// The process is watched.
+    /// This process has registered, which does not descend from the runtime daemon; whether it is this rank is asked.
+    Claimed(Pin),
+    /// The process is watched. If it descends from the runtime daemon that is so while it is asked, too.
     Pinned(Pin, StopCount),
     /// The process has ended, or can never be watched.
     Gone,
@@ -59,12 +59,11 @@ impl Slot {
     }
 }
 
-/// What is known about processes after an inquiry.
-enum Answer {
-    /// The processes that have registered in these slots, and whether each of them is that rank.
-    Claims(Vec<(usize, Pin, bool)>),
-    /// The processes that were started for ranks.
-    Launched(Vec<Launched>),
+/// The process with this number has registered in a slot, and its environment is asked for.
+struct Claim<E> {
+    index: usize,
+    pid: i32,
+    environment: E,
 }
 
 /// The ranks of this node.
@@ -82,7 +81,10 @@ pub struct Watch {
     /// The runtime daemon, from which the ranks descend.
     runtime: i32,
     search: Search,
-    inquiries: Inquiries<Answer>,
+    bell: Bell,
+    claims: Inquiries<Claim<Environment>, Claim<Vec<u8>>>,
+    /// Asked with the children of the runtime daemon that are known.
+    passes: Inquiries<Vec<i32>, Vec<Launched>>,
     never: [Option<i32>; 2],
 }
 
@@ -91,7 +93,7 @@ impl Watch {
     /// may be killed. `runtime` is the process number of the runtime daemon, which no slot may claim.
     ///
     /// # Errors
-    /// If the process has no descriptors left.
+    /// If the process has no descriptors or threads left.
     pub fn new<'a>(
         segment: &Segment,
         name_of: impl Fn(u32) -> (&'a str, u32),
@@ -100,6 +102,12 @@ impl Watch {
         kills: bool,
         runtime: i32,
     ) -> io::Result<Self> {
+        let bell = Bell::new()?;
+        let read = |Claim { index, pid, environment }: Claim<Environment>| Claim {
+            index,
+            pid,
+            environment: environment.read(),
+        };
         let mut watch = Self {
             slots: Vec::new(),
             look_interval: period.min(LOOK_INTERVAL),
@@ -111,7 +119,9 @@ impl Watch {
             suspended_at: None,
             runtime,
             search: Search::default(),
-            inquiries: Inquiries::new()?,
+            claims: Inquiries::start(&bell, read)?,
+            passes: Inquiries::start(&bell, move |known: Vec<i32>| launched::ranks_among_children(runtime, &known))?,
+            bell,
             never: [Some(runtime), i32::try_from(std::process::id()).ok()],
         };
         watch.extend(segment, name_of);
@@ -137,28 +147,21 @@ impl Watch {
 
     /// Readable when [`Watch::look`] has something to do before its deadline.
     #[must_use]
-    pub fn answers(&self) -> BorrowedFd<'_> {
-        self.inquiries.descriptor()
+    pub fn bell(&self) -> &Bell {
+        &self.bell
     }
 
-    /// Makes that unreadable until the next answer.
-    pub fn clear_answers(&self) {
-        self.inquiries.clear();
-    }
-
-    /// Looks for new registrations and stopped ranks, if it is time to, and for what inquiries have brought.
+    /// Looks for new registrations and stopped ranks, if it is time to, and for what was asked.
     pub fn look(&mut self, now: Time, segment: &Segment, out: &mut Vec<Sighting>) {
         self.hear(out);
         if now >= self.next_look {
             let mut expects_more = false;
-            let mut claims = Vec::new();
             for index in 0..self.slots.len() {
                 if self.slots[index].is_awaited() {
-                    claims.extend(self.register(index, segment, out));
+                    self.register(index, segment, out);
                     expects_more |= self.slots[index].is_awaited();
                 }
             }
-            expects_more |= !self.ask_about(claims);
             self.next_look = if expects_more { now + self.look_interval } else { Time::MAX };
         }
         if self.next_sample.is_open(now) {
@@ -166,95 +169,67 @@ impl Watch {
         }
     }
 
-    /// Takes what inquiries have brought.
+    /// Takes the answers that have come.
     fn hear(&mut self, out: &mut Vec<Sighting>) {
-        while let Some(answer) = self.inquiries.collect() {
-            match answer {
-                Answer::Claims(claims) => {
-                    for (index, pin, is_rank) in claims {
-                        self.decide(index, pin, is_rank, out);
-                    }
-                }
-                Answer::Launched(ranks) => {
-                    self.search.passed(Some(ranks.len()));
-                    for (pin, nspace, rank) in ranks {
-                        let slot = self.slots.iter_mut().find(|slot| slot.name.1 == rank && slot.name.0 == nspace);
-                        if let Some(slot) = slot.filter(|slot| matches!(slot.occupant, Occupant::Absent)) {
-                            slot.occupant = Occupant::Launched(pin, StopCount::default());
-                        }
-                    }
+        while let Some(claim) = self.claims.collect() {
+            self.judge(&claim, out);
+        }
+        while let Some(ranks) = self.passes.collect() {
+            self.search.passed(ranks.len());
+            for (pin, nspace, rank) in ranks {
+                let slot = self.slots.iter_mut().find(|slot| slot.name.1 == rank && slot.name.0 == nspace);
+                if let Some(slot) = slot.filter(|slot| matches!(slot.occupant, Occupant::Absent)) {
+                    slot.occupant = Occupant::Launched(pin, StopCount::default());
                 }
             }
         }
     }
 
     /// A process that has registered is this rank or not.
-    fn decide(&mut self, index: usize, pin: Pin, is_rank: bool, out: &mut Vec<Sighting>) {
-        let slot = &mut self.slots[index];
-        let (rank, pid) = (slot.rank, pin.pid());
-        if is_rank {
-            debug!(rank, pid, "rank is watched");
-            slot.occupant = Occupant::Pinned(pin, StopCount::default());
-            out.push(Sighting::Pinned(slot_number(index)));
-        } else {
+    fn judge(&mut self, Claim { index, pid, environment }: &Claim<Vec<u8>>, out: &mut Vec<Sighting>) {
+        let slot = &mut self.slots[*index];
+        let rank = slot.rank;
+        let (Occupant::Claimed(pin) | Occupant::Pinned(pin, _)) = &slot.occupant else { return };
+        if pin.pid() != *pid {
+            return;
+        }
+        if !pin.is_rank(environment, &slot.name.0, slot.name.1, self.runtime) {
             error!(rank, pid, "the rank claims to be a process that is not this rank; it is not watched");
             slot.occupant = Occupant::Gone;
+        } else if matches!(slot.occupant, Occupant::Claimed(_)) {
+            if let Occupant::Claimed(pin) = std::mem::replace(&mut slot.occupant, Occupant::Gone) {
+                pin_down(slot, *index, pin, out);
+            }
         }
     }
 
-    /// Takes note of a registration; returns the process if it has to be asked whether it is this rank.
-    fn register(&mut self, index: usize, segment: &Segment, out: &mut Vec<Sighting>) -> Option<(usize, Pin)> {
+    /// Takes note of a registration.
+    fn register(&mut self, index: usize, segment: &Segment, out: &mut Vec<Sighting>) {
         let (pid, phase) = segment.occupant(slot_number(index));
         if phase == Phase::Unknown {
-            return None;
+            return;
         }
         let slot = &mut self.slots[index];
         let rank = slot.rank;
-        let before = std::mem::replace(&mut slot.occupant, Occupant::Gone);
+        slot.occupant = Occupant::Gone;
         if self.never.contains(&Some(pid)) {
             error!(rank, pid, "the rank claims to be a process of the runtime; it is not watched");
-            return None;
+            return;
         }
-        match before {
-            Occupant::Launched(pin, _) if pin.pid() == pid && !pin.has_ended() => {
-                self.decide(index, pin, true, out);
-                return None;
-            }
-            _ => {}
-        }
-        match Pin::take(pid) {
-            Ok(pin) => {
-                slot.occupant = Occupant::Claimed(pid);
-                return Some((index, pin));
+        let taken = Pin::take(pid).and_then(|pin| Ok((pin.environment()?, pin)));
+        match taken {
+            Ok((environment, pin)) => {
+                self.claims.ask(Claim { index, pid, environment });
+                if pin.descends_from(self.runtime) {
+                    pin_down(slot, index, pin, out);
+                } else {
+                    slot.occupant = Occupant::Claimed(pin);
+                }
             }
             Err(PinError::Gone) if phase == Phase::Finalised => {}
             Err(PinError::Gone) => out.push(Sighting::Dead(rank, RankReason::Reported)),
             Err(error) => error!(rank, pid, %error, "the rank cannot be watched"),
         }
-        None
-    }
-
-    /// Asks whether these processes are the ranks in whose slots they have registered. False if that has to be done
-    /// again.
-    fn ask_about(&mut self, claims: Vec<(usize, Pin)>) -> bool {
-        if claims.is_empty() {
-            return true;
-        }
-        let indices: Vec<_> = claims.iter().map(|(index, _)| *index).collect();
-        let named = |(index, pin): (usize, Pin)| (index, pin, self.slots[index].name.clone());
-        let named: Vec<_> = claims.into_iter().map(named).collect();
-        let runtime = self.runtime;
-        let judge = move |(index, pin, (nspace, rank)): (usize, Pin, (String, u32))| {
-            let is_rank = pin.is_rank(&nspace, rank, runtime);
-            (index, pin, is_rank)
-        };
-        let is_asked = self.inquiries.ask(move || Answer::Claims(named.into_iter().map(judge).collect()));
-        if !is_asked {
-            for index in indices {
-                self.slots[index].occupant = Occupant::Absent;
-            }
-        }
-        is_asked
     }
 
     fn sample(&mut self, now: Time, segment: &Segment, out: &mut Vec<Sighting>) {
@@ -291,15 +266,10 @@ impl Watch {
             return;
         }
         let pids = self.slots.iter().filter_map(|slot| match &slot.occupant {
-            Occupant::Pinned(pin, _) | Occupant::Launched(pin, _) => Some(pin.pid()),
-            Occupant::Claimed(pid) => Some(*pid),
+            Occupant::Pinned(pin, _) | Occupant::Launched(pin, _) | Occupant::Claimed(pin) => Some(pin.pid()),
             Occupant::Absent | Occupant::Gone => None,
         });
-        let known: Vec<i32> = pids.chain(self.never.into_iter().flatten()).collect();
-        let runtime = self.runtime;
-        if !self.inquiries.ask(move || Answer::Launched(launched::ranks_among_children(runtime, &known))) {
-            self.search.passed(None);
-        }
+        self.passes.ask(pids.chain(self.never.into_iter().flatten()).collect());
     }
 
     /// The whole job is suspended: whoever is stopped has the whole limit from now on.
@@ -507,12 +477,23 @@ impl Watch {
     }
 }
 
+/// From now on the process in a slot is watched.
+fn pin_down(slot: &mut Slot, index: usize, pin: Pin, out: &mut Vec<Sighting>) {
+    debug!(rank = slot.rank, pid = pin.pid(), "rank is watched");
+    slot.occupant = Occupant::Pinned(pin, StopCount::default());
+    out.push(Sighting::Pinned(slot_number(index)));
+}
+
 fn slot_number(index: usize) -> u32 {
     u32::try_from(index).expect("a segment numbers its slots with 32 bits")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
     use super::*;
     use crate::segment::SpawnedJob;
     use crate::testing::{sleeper_of, wait_until};
@@ -523,13 +504,10 @@ mod tests {
     fn look(watch: &mut Watch, now: u64, segment: &Segment) -> Vec<Sighting> {
         let (now, mut out) = (Duration::from_millis(now), Vec::new());
         watch.look(now, segment, &mut out);
-        while watch.inquiries.open() > 0 {
-            nix::poll::poll(
-                &mut [nix::poll::PollFd::new(watch.answers(), nix::poll::PollFlags::POLLIN)],
-                nix::poll::PollTimeout::NONE,
-            )
-            .unwrap();
-            watch.clear_answers();
+        while watch.claims.open() + watch.passes.open() > 0 {
+            let mut waiting = [PollFd::new(watch.bell().as_fd(), PollFlags::POLLIN)];
+            poll(&mut waiting, PollTimeout::NONE).unwrap();
+            watch.bell().clear();
             watch.hear(&mut out);
         }
         out
@@ -569,6 +547,25 @@ mod tests {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    #[test]
+    fn who_descends_from_the_runtime_is_watched_until_it_proves_to_be_another_rank() {
+        let (segment, _file) = Segment::create(&[4, 5], 8).unwrap();
+        let mut children = [sleeper_of(JOB, 4), sleeper_of(JOB, 7)];
+        segment.enter(0, children[0].id(), Phase::Running);
+        segment.enter(1, children[1].id(), Phase::Running);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, std::process::id() as i32).unwrap();
+        let mut out = Vec::new();
+        watch.look(Duration::ZERO, &segment, &mut out);
+        assert_eq!(out, [Sighting::Pinned(0), Sighting::Pinned(1)], "before anybody has answered");
+        assert_eq!(look(&mut watch, 0, &segment), []);
+        assert_eq!((watch.descriptor(0).is_some(), watch.descriptor(1).is_some()), (true, false));
+        assert_eq!(watch.fence_all(), [4]);
+        children[0].wait().unwrap();
+        assert!(children[1].try_wait().unwrap().is_none());
+        children[1].kill().unwrap();
+        children[1].wait().unwrap();
     }
 
     #[test]

@@ -255,7 +255,7 @@ fn no_memory_is_asked_for_between_two_heartbeats() {
 #[test]
 fn no_memory_is_asked_for_while_a_rank_is_stopped() {
     let mut launch = launch(&[2, 2, 2]);
-    // So long that it is never over, and so short that a stopped rank is sampled with every heartbeat or two.
+    // So long that it is never over; a stopped rank is sampled eight times in each stretch.
     launch.parameters.stop_timeout = Some(PERIOD * 3000);
     let mut cluster = Cluster::running(launch);
     cluster.signal_rank(3, Signal::SIGSTOP);

@@ -49,7 +49,10 @@ fn until_served_by(cluster: &Cluster, means: Option<&str>) {
 fn service(cluster: &Cluster) -> Pid {
     let daemon = cluster.nodes[SERVED].daemon.id();
     eventually("the service runs", || {
-        let children = std::fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).ok()?;
+        // Another thread than the first has started it.
+        let threads = std::fs::read_dir(format!("/proc/{daemon}/task")).ok()?.flatten();
+        let children: String =
+            threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok()).collect();
         let serves = |pid: &i32| {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             words.split(|byte| *byte == 0).any(|word| word == b"--for")

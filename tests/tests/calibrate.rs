@@ -85,6 +85,8 @@ fn what_calibrate_measures_is_stored_and_the_next_job_uses_it() {
             let heard: u64 = cells[3].parse().expect("a number of heartbeats");
             // Four nodes, three seconds, 2 ms.
             assert!((3000..=6600).contains(&heard), "{heard} heartbeats: {report}");
+            let missed: f64 = cells[cells.len() - 2].parse().expect("a share of missed timers");
+            assert!(cells[cells.len() - 1] == "%" && (0.0..50.0).contains(&missed), "{report}");
         }
         assert!(fs::read_to_string(&picture).unwrap().contains("recommended timeout"));
         let stored = fs::read_to_string(&file.path).unwrap();

@@ -39,8 +39,11 @@ fn agent(lab: &Lab, hosts: &[&str], places: &[(&str, &Path)]) -> PathBuf {
 
 /// Runs a job on such hosts; returns the one sentence with which it is refused.
 fn refused(lab: &Lab, hosts: &[&str], places: &[(&str, &Path)]) -> String {
-    let job = Job::new().agent(&agent(lab, hosts, places)).arguments(&["--op", "allreduce", "--hold"]);
-    let outcome = job.run(lab);
+    refused_job(lab, Job::new(), hosts, places)
+}
+
+fn refused_job(lab: &Lab, job: Job, hosts: &[&str], places: &[(&str, &Path)]) -> String {
+    let outcome = job.agent(&agent(lab, hosts, places)).arguments(&["--op", "allreduce", "--hold"]).run(lab);
     outcome.require(outcome.status == 1, "mpirun's status is 1");
     outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
     let sentences = outcome.sentences();
@@ -72,6 +75,16 @@ fn releases_of_a_plugin_alone_or_a_daemon_alone_are_refused_naming_the_host() {
         let told = refused(lab, &["h3"], &[("ringwatchd", Path::new("/usr/bin/ringwatchd"))]);
         assert!(told.contains("node 2 (h3) has a plugin of "), "{told}");
         assert!(told.contains(&format!("and a ringwatchd {OTHER_RELEASE}: ")), "{told}");
+    });
+}
+
+#[test]
+fn another_release_on_the_machine_that_serves_a_host_is_refused_naming_both() {
+    in_lab(|lab| {
+        let job = Job::new().on(&["h1", "h2", "h3"], 2).parameter("offload", "h3=h4");
+        let told = refused_job(lab, job, &["h4"], &[("ringwatchd", Path::new("/usr/bin/ringwatchd"))]);
+        let names = format!("node 2 (h4, which is to serve h3) has {OTHER_RELEASE}: install the same release");
+        assert!(told.contains(&names), "{told}");
     });
 }
 

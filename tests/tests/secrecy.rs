@@ -13,6 +13,7 @@ const MAC: usize = 16;
 const LONGEST: u64 = 64 << 20;
 /// A stretch of memory that is read at once.
 const STRETCH: usize = 1 << 20;
+const PAGE: usize = 4096;
 
 /// Whether this key has sealed a datagram to this node.
 fn has_sealed(key: &[u8; KEY], datagram: &[u8], to: u32) -> bool {
@@ -30,9 +31,19 @@ fn in_memory<T>(pid: i32, mut look: impl FnMut(&[u8]) -> Option<T>) -> Option<T>
         let number = |text| u64::from_str_radix(text, 16).expect("an address");
         for at in (number(begin)..number(end)).step_by(STRETCH) {
             let most = usize::try_from(number(end) - at).expect("an address").min(piece.len());
-            // Memory of devices, say, is not for reading.
-            let length = memory.read_at(&mut piece[..most], at).unwrap_or(0);
-            if let Some(found) = look(&piece[..length]) {
+            // Memory of devices, say, is not for reading; what comes after it is.
+            let mut length = 0;
+            while length < most {
+                match memory.read_at(&mut piece[length..most], at + length as u64) {
+                    Ok(read @ 1..) => length += read,
+                    _ => {
+                        let next = (length / PAGE + 1) * PAGE;
+                        piece[length..next.min(most)].fill(0);
+                        length = next;
+                    }
+                }
+            }
+            if let Some(found) = look(&piece[..most]) {
                 return Some(found);
             }
         }
@@ -53,13 +64,15 @@ fn key_of(daemon: i32, datagram: &[u8], to: u32) -> Option<[u8; KEY]> {
 
 /// Whether bytes hold the key, as it is or written down.
 fn holds(bytes: &[u8], key: &[u8; KEY]) -> bool {
-    let written: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    let list = |between: &str| key.iter().map(u8::to_string).collect::<Vec<_>>().join(between);
     let contains = |part: &[u8]| {
         // SAFETY: both slices are given with their lengths, and only read.
         let place = unsafe { libc::memmem(bytes.as_ptr().cast(), bytes.len(), part.as_ptr().cast(), part.len()) };
         !place.is_null()
     };
-    contains(key) || contains(written.as_bytes()) || contains(written.to_uppercase().as_bytes())
+    let written = [hex.to_uppercase(), hex, list(","), list(", ")];
+    contains(key) || written.iter().any(|text| contains(text.as_bytes()))
 }
 
 /// The files below a folder that hold the key.

@@ -55,7 +55,7 @@ impl Daemon {
                 self.sightings = sightings;
             }
             // The answers are heard when time asks for them, in every turn.
-            Token::Inquiry => self.watch.clear_answers(),
+            Token::Inquiry => self.watch.bell().clear(),
             Token::Status => self.take_questions(now),
             Token::Feed => self.take_callers(now),
             Token::Offload => self.take_service(now),
@@ -210,7 +210,7 @@ impl Daemon {
                     self.watch.go_on(slot);
                 }
                 // It was declared before it registered, or it comes when all is over.
-                if self.job.is_dead(rank) || self.ending.as_ref().is_some_and(|ending| ending.fences) {
+                if self.job.is_dead(rank) || self.resigned || self.ending.as_ref().is_some_and(|ending| ending.fences) {
                     self.fence(rank, now);
                 }
             }

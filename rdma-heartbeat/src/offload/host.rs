@@ -1,9 +1,11 @@
 //! The side of the host: starts the service on the other machine, raises the host's flag there, and carries what the
 //! two sides say to each other.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread;
 use std::time::Duration;
 
 use propagation::{Action, Message, NodeId, RankReason, Time};
@@ -13,10 +15,12 @@ use super::machine::{command, resolve, towards};
 use super::pipe::Pipe;
 use super::{Assignment, FromService, ToService, View, workshop};
 use crate::control::Received;
+use crate::inquiry::{Bell, Inquiries, STACK};
 use crate::launch::{Carrier, Startup};
 use crate::poller::{Poller, Token};
 use crate::rendezvous;
 use crate::transport::{FlagCounters, Flags};
+use crate::versions::Call;
 
 /// Lives of the service that the numbers of incarnations have room for, within one life of the host's daemon.
 const LIVES: u32 = 256;
@@ -45,6 +49,9 @@ pub struct Host {
     /// What starts the service there.
     command: Vec<String>,
     assignment: Assignment,
+    /// The thread that starts the remote shell, whose program may have to come from a disk.
+    starts: Inquiries<Vec<String>, io::Result<Child>>,
+    bell: Bell,
     child: Option<Child>,
     pipe: Option<Pipe>,
     flags: Flags,
@@ -65,8 +72,10 @@ pub struct Host {
 
 impl Host {
     /// A host that `server` is to serve.
-    #[must_use]
-    pub fn new(host: &str, server: &str, mut startup: Startup, dead: Vec<NodeId>, now: Time) -> Self {
+    ///
+    /// # Errors
+    /// If the process has no threads or descriptors left.
+    pub fn new(host: &str, server: &str, mut startup: Startup, dead: Vec<NodeId>, now: Time) -> io::Result<Self> {
         let (launch, me) = (&startup.launch, startup.me);
         let parameters = &launch.parameters;
         let limit = if startup.roster.is_some() { parameters.timeout } else { rendezvous::limit(parameters.timeout) };
@@ -78,7 +87,10 @@ impl Host {
         let was_joined = startup.roster.is_some();
         // Of no use elsewhere.
         startup.runtime_pid = 0;
-        Self {
+        let bell = Bell::new()?;
+        Ok(Self {
+            starts: Inquiries::start(&bell, |command: Vec<String>| start_shell(&command))?,
+            bell,
             server: server.to_owned(),
             command,
             assignment: Assignment { host: host.to_owned(), startup, dead, address: None, port },
@@ -95,7 +107,13 @@ impl Host {
             patience: now + limit,
             next_beat: now,
             view: View::default(),
-        }
+        })
+    }
+
+    /// Readable when [`Host::tick`] has something to do before its deadline.
+    #[must_use]
+    pub fn bell(&self) -> &Bell {
+        &self.bell
     }
 
     /// Whether the service is a member of the ring.
@@ -123,6 +141,7 @@ impl Host {
 
     /// Takes what the service says.
     pub fn take(&mut self, now: Time, poller: &Poller, out: &mut Vec<News>) {
+        self.bell.clear();
         let timeout = self.assignment.startup.launch.parameters.timeout;
         while let Some(pipe) = &mut self.pipe {
             let packet = match pipe.receive() {
@@ -179,9 +198,10 @@ impl Host {
             return;
         }
         self.look_for_peer(now);
-        if self.starts() && now >= self.start_at {
+        self.take_started(poller);
+        if self.is_to_start() && now >= self.start_at {
             self.assignment.dead = dead();
-            self.start(now, poller);
+            self.start(now);
         }
         let me = self.assignment.startup.me;
         while let Some((_, word)) = self.flags.tend(now) {
@@ -201,13 +221,13 @@ impl Host {
     /// When to call [`Host::tick`] next.
     #[must_use]
     pub fn deadline(&self) -> Time {
-        let start = if self.starts() { self.start_at } else { Time::MAX };
+        let start = if self.is_to_start() { self.start_at } else { Time::MAX };
         self.next_beat.min(self.patience).min(start)
     }
 
     /// Whether another service is to be started.
-    fn starts(&self) -> bool {
-        self.pipe.is_none() && self.resolution.is_none() && self.lives < LIVES
+    fn is_to_start(&self) -> bool {
+        self.pipe.is_none() && self.starts.open() == 0 && self.resolution.is_none() && self.lives < LIVES
     }
 
     /// Takes the address of the other machine when it is known, or is not going to be.
@@ -231,28 +251,30 @@ impl Host {
         self.resolution = None;
     }
 
-    fn start(&mut self, now: Time, poller: &Poller) {
+    fn start(&mut self, now: Time) {
         self.assignment.startup.incarnation = self.first_life + self.lives;
         self.lives += 1;
         self.start_at = now + RETRY;
-        match self.spawn(poller) {
-            Ok(pid) => {
-                info!(server = %self.server, pid, life = self.lives, "the service of this host is started");
-                let assignment = self.assignment.clone();
-                if let Some(pipe) = &mut self.pipe {
-                    pipe.send(&assignment);
-                }
+        self.starts.ask(self.command.clone());
+    }
+
+    /// Takes over the remote shells that were started.
+    fn take_started(&mut self, poller: &Poller) {
+        while let Some(started) = self.starts.collect() {
+            match started.and_then(|child| self.speak_with(child, poller)) {
+                Ok(pid) => info!(server = %self.server, pid, life = self.lives, "the service of this host is started"),
+                Err(error) => warn!(command = ?self.command, %error, "the service of this host cannot be started"),
             }
-            Err(error) => warn!(command = ?self.command, %error, "the service of this host cannot be started"),
         }
     }
 
-    fn spawn(&mut self, poller: &Poller) -> std::io::Result<u32> {
-        let (program, arguments) = self.command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
-        let mut child = Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let ends = child.stdout.take().zip(child.stdin.take()).ok_or(std::io::ErrorKind::BrokenPipe)?;
-        let pipe = Pipe::new(ends.0.into(), ends.1.into())?;
+    fn speak_with(&mut self, mut child: Child, poller: &Poller) -> io::Result<u32> {
+        let ends = child.stdout.take().zip(child.stdin.take()).ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut pipe = Pipe::new(ends.0.into(), ends.1.into())?;
         poller.add(pipe.descriptor(), Token::Offload)?;
+        let Assignment { host, startup, .. } = &self.assignment;
+        pipe.send(&Call { contact: startup.launch.contact(), node: startup.me, host: host.clone() });
+        pipe.send(&self.assignment);
         let pid = child.id();
         (self.child, self.pipe) = (Some(child), Some(pipe));
         Ok(pid)
@@ -277,7 +299,8 @@ impl Host {
         }
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
-            let _ = child.wait();
+            // It may hang in a system call, which is nothing to wait for here.
+            let _ = thread::Builder::new().name("reaper".into()).stack_size(STACK).spawn(move || child.wait());
         }
     }
 
@@ -308,6 +331,11 @@ impl Host {
     pub fn view(&self) -> View {
         self.view
     }
+}
+
+fn start_shell(command: &[String]) -> io::Result<Child> {
+    let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
 impl Drop for Host {

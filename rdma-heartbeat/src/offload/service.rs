@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use propagation::{Action, Config, Member, Message, StopReason, Time};
+use serde::de::DeserializeOwned;
 use tracing::{error, info, warn};
 
 use super::pipe::Pipe;
@@ -23,7 +24,8 @@ use crate::network::Network;
 use crate::poller::{Poller, Token};
 use crate::rendezvous::{self, Rendezvous, Step};
 use crate::transport::{Flags, Udp};
-use crate::{clock, logging, setup};
+use crate::versions::{Call, RELEASE, Refusal};
+use crate::{clock, logging, refusing, setup};
 
 mod inputs;
 
@@ -40,6 +42,16 @@ pub enum Failure {
         "ringwatchd --for {0} is started by ringwatchd of that host, of the same version, and hears it on its standard input"
     )]
     Stranger(String),
+    /// The host has another release.
+    #[error(
+        "{host} has ringwatch {release}, and this machine, which is to serve it, {RELEASE}: install the same release on both"
+    )]
+    Release {
+        /// The host that called.
+        host: String,
+        /// Its release.
+        release: String,
+    },
     /// The one who calls is another host.
     #[error("ringwatchd --for {expected} was called by host {caller}")]
     Caller {
@@ -59,31 +71,53 @@ pub enum Failure {
     System(#[from] io::Error),
 }
 
+/// The next packet, however long it takes; nothing if there is none, or another.
+fn next<T: DeserializeOwned>(pipe: &mut Pipe) -> Option<T> {
+    loop {
+        match pipe.receive() {
+            Received::Packet(packet) => return Some(packet),
+            Received::Nothing => {
+                let _ = poll(&mut [PollFd::new(pipe.descriptor(), PollFlags::POLLIN)], PollTimeout::NONE);
+            }
+            Received::Closed | Received::Unknown => return None,
+        }
+    }
+}
+
+/// Tells node 0 that this machine does not serve the host, until the host has gone.
+fn refuse(call: &Call, pipe: &mut Pipe) {
+    let host = format!("{}, which is to serve {}", logging::host(), call.host);
+    let refusal = Refusal { node: call.node, host, plugin: RELEASE.into(), daemon: RELEASE.into() };
+    let until = clock::now() + refusing::LIMIT;
+    // What else the host says is nothing that this release would understand.
+    while clock::now() < until && !matches!(pipe.receive::<Call>(), Received::Closed) {
+        refusing::send(&call.contact, &refusal);
+        std::thread::sleep(refusing::INTERVAL);
+    }
+}
+
 /// Serves a host until its part in the job is over.
 ///
 /// # Errors
 /// If it cannot start.
 pub fn run(host: &str, input: OwnedFd, output: OwnedFd) -> Result<(), Failure> {
     let mut pipe = Pipe::new(input, output)?;
-    let assignment: Assignment = loop {
-        match pipe.receive() {
-            Received::Packet(assignment) => break assignment,
-            Received::Nothing => {
-                let _ = poll(&mut [PollFd::new(pipe.descriptor(), PollFlags::POLLIN)], PollTimeout::NONE);
-            }
-            Received::Closed | Received::Unknown => return Err(Failure::Stranger(host.to_owned())),
-        }
-    };
-    if assignment.startup.launch.version != LAUNCH_VERSION {
-        return Err(Failure::Stranger(host.to_owned()));
+    let stranger = || Failure::Stranger(host.to_owned());
+    let call: Call = next(&mut pipe).ok_or_else(stranger)?;
+    if (call.contact.version, call.contact.release.as_str()) != (LAUNCH_VERSION, RELEASE) {
+        refuse(&call, &mut pipe);
+        return Err(Failure::Release { host: call.host, release: call.contact.release });
     }
+    let assignment: Assignment = next(&mut pipe).ok_or_else(stranger)?;
     if assignment.host != host {
         return Err(Failure::Caller { expected: host.to_owned(), caller: assignment.host });
     }
     logging::start(&assignment.startup.launch, assignment.startup.me);
-    let refused = setup::prepare();
+    let mut refused = setup::prepare();
+    let service = Service::new(assignment, pipe)?;
+    setup::lock_the_rest(&mut refused);
     setup::complain(&refused, logging::has_file());
-    Service::new(assignment, pipe)?.serve()
+    service.serve()
 }
 
 enum Link {

@@ -95,6 +95,7 @@ impl Counts {
         }
         println!("{} faults carried out: {}", self.struck(false), list(&self.carried));
         println!("limits of README that are kept away from: {}", LEFT_OUT.join("; "));
+        println!("never struck by itself: rank 0 before MPI_Finalize, because it lets the job end; a spawned rank");
         println!("jobs in which the relay of the bad network was late: {} {:?}", self.late.len(), self.late);
         for (name, seeds) in &self.limits {
             let whose = if MACHINE.contains(name) { "by this machine" } else { "by a limit of README" };
