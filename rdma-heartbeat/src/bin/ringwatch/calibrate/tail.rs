@@ -122,8 +122,8 @@ impl Fit {
         let mean = mean_of(&|excess| excess);
         let (mut best, mut likelihood) = (Fit { scale: mean, shape: 0.0 }, count * (-mean.ln() - 1.0));
         // theta is shape / scale: from nearly exponential to a tail that begins at a thousandth of the mean.
-        for step in -60..=60 {
-            let theta = 10_f64.powf(f64::from(step) / 20.0) / mean;
+        for step in -120..=120 {
+            let theta = 10_f64.powf(f64::from(step) / 40.0) / mean;
             let log = mean_of(&|excess| (theta * excess).ln_1p());
             for shape in (1..100).map(|percent| f64::from(percent) / 100.0) {
                 let penalty = 1.0 / (1.0 - shape) - 1.0;
