@@ -178,6 +178,7 @@ fn launch() -> LaunchData {
         agent: String::new(),
         rank_environment: Vec::new(),
         ranks_register: true,
+        ranks_start_stopped: false,
         parameters: read(&values).expect("defaults are right").parameters,
     }
 }

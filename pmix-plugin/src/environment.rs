@@ -24,6 +24,13 @@ pub fn is_launcher() -> bool {
     matches!(name.trim(), "prterun" | "mpirun" | "mpiexec")
 }
 
+/// Whether prterun starts the ranks stopped, for a debugger: `--stop-on-exec`, or `--runtime-options` with that.
+pub fn starts_ranks_stopped() -> bool {
+    let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let option = b"stop-on-exec";
+    line.split(|byte| *byte == 0).any(|word| word.windows(option.len()).any(|part| part == option))
+}
+
 /// The remote shell with which PRRTE starts its daemons, with its options: the first of those that it is told to try.
 pub fn remote_shell() -> String {
     let agents = std::env::var("PRTE_MCA_plm_ssh_agent").unwrap_or_default();

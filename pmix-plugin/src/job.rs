@@ -170,6 +170,7 @@ fn prepare(
         agent: environment::remote_shell(),
         rank_environment: environment::component_path().into_iter().collect(),
         ranks_register: environment::ranks_have_component(),
+        ranks_start_stopped: environment::starts_ranks_stopped(),
         parameters: settings.parameters,
     };
     Ok((launch, socket))

@@ -217,6 +217,17 @@ impl Daemon {
             }
             None => Link::Meeting(Rendezvous::new(me, launch.universe, &launch.rendezvous, now, limit)),
         };
+        let mut watch = Watch::new(
+            &segment,
+            |rank| startup.name_of(rank),
+            parameters.period,
+            parameters.stop_timeout,
+            parameters.fence,
+            startup.runtime_pid,
+        )?;
+        if launch.ranks_start_stopped {
+            watch.let_start_stopped();
+        }
         Ok(Self {
             suspension: parameters.stop_timeout.map(Suspension::new),
             chronicle,
@@ -225,14 +236,7 @@ impl Daemon {
             control,
             network,
             flags,
-            watch: Watch::new(
-                &segment,
-                |rank| startup.name_of(rank),
-                parameters.period,
-                parameters.stop_timeout,
-                parameters.fence,
-                startup.runtime_pid,
-            )?,
+            watch,
             lifelines,
             runtime,
             job,

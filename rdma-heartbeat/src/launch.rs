@@ -92,6 +92,8 @@ pub struct LaunchData {
     /// Whether the ranks have the component that registers them in the node segment; if the user excluded it, nothing
     /// is known about their way through `MPI_Init`.
     pub ranks_register: bool,
+    /// Whether ranks are started stopped, for a debugger: until they register that is no fault.
+    pub ranks_start_stopped: bool,
     /// The job's parameters.
     pub parameters: Parameters,
 }

@@ -74,6 +74,8 @@ pub struct Watch {
     stop_limit: Option<Duration>,
     next_sample: Window,
     kills: bool,
+    /// A process that is stopped before it registers is not at fault.
+    starts_stopped: bool,
     /// The ranks are stopped by this watch, which is not their fault.
     holds: bool,
     /// When the whole job was last known to be suspended, which is not their fault either.
@@ -115,6 +117,7 @@ impl Watch {
             stop_limit,
             next_sample: if stop_limit.is_some() { Window::at(Time::ZERO) } else { Window::NEVER },
             kills,
+            starts_stopped: false,
             holds: false,
             suspended_at: None,
             runtime,
@@ -126,6 +129,11 @@ impl Watch {
         };
         watch.extend(segment, name_of);
         Ok(watch)
+    }
+
+    /// The ranks are started stopped, for a debugger: until they register that is no fault.
+    pub fn let_start_stopped(&mut self) {
+        self.starts_stopped = true;
     }
 
     /// Watches the slots that the segment has got since.
@@ -241,7 +249,9 @@ impl Watch {
         self.look_for_launched();
         let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
         for (index, slot) in self.slots.iter_mut().enumerate() {
+            let is_launched = matches!(slot.occupant, Occupant::Launched(..));
             let (Occupant::Pinned(pin, count) | Occupant::Launched(pin, count)) = &mut slot.occupant else { continue };
+            let excused = excused || (self.starts_stopped && is_launched);
             let is_over = count.observe(now, pin.stopped(), limit);
             self.next_sample = self.next_sample.and(count.next(now, limit));
             if !is_over || excused {
@@ -649,6 +659,29 @@ mod tests {
         assert!(!watch.fence(4, &segment), "it has left");
         children[1].kill().unwrap();
         children[1].wait().unwrap();
+    }
+
+    #[test]
+    fn a_rank_that_was_started_stopped_is_not_dead_until_it_has_registered() {
+        let (segment, _file) = Segment::create(&[3], 8).unwrap();
+        let mut child = sleeper_of("debugged@1", 3);
+        let pin = Pin::take(child.id() as i32).unwrap();
+        let me = std::process::id() as i32;
+        let mut watch = Watch::new(&segment, |rank| ("debugged@1", rank), LIMIT, Some(LIMIT), true, me).unwrap();
+        watch.let_start_stopped();
+        pin.stop();
+        wait_until(|| pin.stopped().is_some());
+        for now in (0..200).step_by(2) {
+            assert_eq!(look(&mut watch, now, &segment), []);
+        }
+        segment.enter(0, child.id(), Phase::Running);
+        assert_eq!(look(&mut watch, 220, &segment), [Sighting::Pinned(0)]);
+        for now in (222..252).step_by(2) {
+            assert_eq!(look(&mut watch, now, &segment), []);
+        }
+        assert_eq!(look(&mut watch, 254, &segment), [Sighting::Dead(3, RankReason::Stopped)]);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -18,6 +18,7 @@ fn launch(fence: bool) -> LaunchData {
         agent: String::new(),
         rank_environment: Vec::new(),
         ranks_register: true,
+        ranks_start_stopped: false,
         parameters: Parameters {
             period: TIMEOUT / 10,
             timeout: TIMEOUT,

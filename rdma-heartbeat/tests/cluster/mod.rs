@@ -81,6 +81,7 @@ pub fn launch(ranks_per_node: &[u32]) -> LaunchData {
         agent: "ssh".into(),
         rank_environment: Vec::new(),
         ranks_register: true,
+        ranks_start_stopped: false,
         parameters: Parameters {
             period: PERIOD,
             timeout: TIMEOUT,
