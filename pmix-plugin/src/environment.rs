@@ -24,11 +24,24 @@ pub fn is_launcher() -> bool {
     matches!(name.trim(), "prterun" | "mpirun" | "mpiexec")
 }
 
+/// The option of PRRTE that has ranks wait for a debugger.
+const STOPPED: &str = "stop-on-exec";
+
 /// Whether prterun starts the ranks stopped, for a debugger: `--stop-on-exec`, or `--runtime-options` with that.
 pub fn starts_ranks_stopped() -> bool {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let option = b"stop-on-exec";
-    line.split(|byte| *byte == 0).any(|word| word.windows(option.len()).any(|part| part == option))
+    let line = String::from_utf8_lossy(&line);
+    let words: Vec<_> = line.split('\0').collect();
+    let is_asked = |pair: &[&str]| match pair[0].trim_start_matches('-').split_once('=') {
+        Some((option, value)) => is_runtime_option(option) && value.contains(STOPPED),
+        None => is_runtime_option(pair[0].trim_start_matches('-')) && pair[1].contains(STOPPED),
+    };
+    words.iter().any(|word| word.strip_prefix('-').is_some_and(|word| word.trim_start_matches('-') == STOPPED))
+        || words.windows(2).any(is_asked)
+}
+
+fn is_runtime_option(name: &str) -> bool {
+    ["runtime-options", "rtos"].contains(&name)
 }
 
 /// The remote shell with which PRRTE starts its daemons, with its options: the first of those that it is told to try.

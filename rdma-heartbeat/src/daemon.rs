@@ -228,6 +228,9 @@ impl Daemon {
         if launch.ranks_start_stopped {
             watch.let_start_stopped();
         }
+        if startup.incarnation > 0 {
+            watch.trust_nobody();
+        }
         Ok(Self {
             suspension: parameters.stop_timeout.map(Suspension::new),
             chronicle,
@@ -478,7 +481,9 @@ impl Daemon {
         };
         let patience = now < ending.exit_by;
         let settled = self.has_settled(ending, now);
-        ending.runtime_ends_by.is_none() && (!patience || (told && settled && !self.control.has_backlog()))
+        // Who turns out to be a rank may have to be ended, too.
+        let busy = self.control.has_backlog() || self.watch.is_asking();
+        ending.runtime_ends_by.is_none() && (!patience || (told && settled && !busy))
     }
 
     fn fence_is_on(&self) -> bool {

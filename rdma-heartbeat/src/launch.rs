@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::versions::{Contact, RELEASE};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 7;
+pub const LAUNCH_VERSION: u16 = 8;
 
 /// Largest packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;

@@ -76,6 +76,8 @@ pub struct Watch {
     kills: bool,
     /// A process that is stopped before it registers is not at fault.
     starts_stopped: bool,
+    /// Whether who descends from the runtime daemon is watched before it is known to be the rank.
+    trusts: bool,
     /// The ranks are stopped by this watch, which is not their fault.
     holds: bool,
     /// When the whole job was last known to be suspended, which is not their fault either.
@@ -118,6 +120,7 @@ impl Watch {
             next_sample: if stop_limit.is_some() { Window::at(Time::ZERO) } else { Window::NEVER },
             kills,
             starts_stopped: false,
+            trusts: true,
             holds: false,
             suspended_at: None,
             runtime,
@@ -134,6 +137,17 @@ impl Watch {
     /// The ranks are started stopped, for a debugger: until they register that is no fault.
     pub fn let_start_stopped(&mut self) {
         self.starts_stopped = true;
+    }
+
+    /// Who has registered did so long ago: its number may be somebody else's by now.
+    pub fn trust_nobody(&mut self) {
+        self.trusts = false;
+    }
+
+    /// Whether it is still being asked whether a process is a rank.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot.occupant, Occupant::Claimed(_)))
     }
 
     /// Watches the slots that the segment has got since.
@@ -203,6 +217,9 @@ impl Watch {
         }
         if !pin.is_rank(environment, &slot.name.0, slot.name.1, self.runtime) {
             error!(rank, pid, "the rank claims to be a process that is not this rank; it is not watched");
+            if self.holds {
+                pin.go_on();
+            }
             slot.occupant = Occupant::Gone;
         } else if matches!(slot.occupant, Occupant::Claimed(_)) {
             if let Occupant::Claimed(pin) = std::mem::replace(&mut slot.occupant, Occupant::Gone) {
@@ -228,7 +245,7 @@ impl Watch {
         match taken {
             Ok((environment, pin)) => {
                 self.claims.ask(Claim { index, pid, environment });
-                if pin.descends_from(self.runtime) {
+                if self.trusts && pin.descends_from(self.runtime) {
                     pin_down(slot, index, pin, out);
                 } else {
                     slot.occupant = Occupant::Claimed(pin);
@@ -576,6 +593,23 @@ mod tests {
         assert!(children[1].try_wait().unwrap().is_none());
         children[1].kill().unwrap();
         children[1].wait().unwrap();
+    }
+
+    #[test]
+    fn nobody_is_trusted_who_registered_with_an_earlier_daemon() {
+        let (segment, _file) = Segment::create(&[4], 8).unwrap();
+        let mut newcomer = sleeper_of("job@2", 9);
+        segment.enter(0, newcomer.id(), Phase::Running);
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, std::process::id() as i32).unwrap();
+        watch.trust_nobody();
+        let mut out = Vec::new();
+        watch.look(Duration::ZERO, &segment, &mut out);
+        assert!(out.is_empty() && watch.is_asking() && watch.fence_all().is_empty());
+        assert_eq!(look(&mut watch, 0, &segment), []);
+        assert!(!watch.is_asking() && watch.fence_all().is_empty());
+        assert!(newcomer.try_wait().unwrap().is_none());
+        newcomer.kill().unwrap();
+        newcomer.wait().unwrap();
     }
 
     #[test]

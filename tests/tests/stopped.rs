@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use system_tests::clock::wait_until;
 use system_tests::job::compile;
-use system_tests::lab::HOSTS;
-use system_tests::{Job, Lab, Running, STOP_TIMEOUT, in_lab, process};
+use system_tests::{Job, Lab, STOP_TIMEOUT, in_lab, process};
 
 const VICTIM: u32 = 5;
 /// Twice as long as a rank may be stopped.
@@ -205,37 +203,6 @@ fn the_watch_for_stopped_ranks_can_be_off() {
 fn a_traced_rank_is_not_dead() {
     in_lab(|lab| {
         is_left_alone(lab, Job::new(), |pid| held_by_a_tracer(pid, "trace", 't'));
-    });
-}
-
-/// Started stopped, for a debugger that lets one of them go on first.
-#[test]
-fn ranks_that_wait_stopped_for_a_debugger_are_not_dead() {
-    in_lab(|lab| {
-        let job = Job::new().options(&["--stop-on-exec"]).arguments(&["--op", "allreduce", "--hold"]);
-        let mut job = job.start(lab);
-        let ranks = |job: &Running<'_>| {
-            let all = HOSTS.iter().flat_map(|host| job.named(host, "survivor"));
-            all.filter(|process| process.state == 'T').map(|process| process.pid).collect::<Vec<_>>()
-        };
-        let all = job.ranks().len();
-        let mut stopped = Vec::new();
-        let are_stopped = wait_until(Duration::from_secs(20), || {
-            stopped = ranks(&job);
-            stopped.len() == all
-        });
-        if !are_stopped {
-            job.fail(&format!("{} of {all} ranks are stopped", stopped.len()));
-        }
-        process::signal(stopped[0], libc::SIGCONT);
-        std::thread::sleep(2 * TOO_LONG);
-        if ranks(&job).len() != all - 1 {
-            job.fail("the others wait for the debugger");
-        }
-        stopped[1..].iter().for_each(|pid| process::signal(*pid, libc::SIGCONT));
-        job.wait_until_blocked();
-        job.end();
-        job.finish().finished_without(&[]);
     });
 }
 

@@ -74,6 +74,22 @@ impl Pipe {
         }
     }
 
+    /// Forgets all that has come; true if no more will.
+    pub fn discard(&mut self) -> bool {
+        self.inbox.clear();
+        let mut piece = [0; 4096];
+        while !self.is_closed {
+            match self.input.read(&mut piece) {
+                Ok(0) => self.is_closed = true,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(_) => self.is_closed = true,
+            }
+        }
+        true
+    }
+
     /// Sends a packet now, or with a later [`Pipe::flush`] if the other end is slow; drops it if that does not read.
     pub fn send<T: Serialize>(&mut self, packet: &T) {
         let Ok(bytes) = encode(packet) else { return };
@@ -114,6 +130,18 @@ mod tests {
     fn pair() -> (Pipe, Pipe) {
         let ((a_in, b_out), (b_in, a_out)) = (pipe().unwrap(), pipe().unwrap());
         (Pipe::new(a_in, a_out).unwrap(), Pipe::new(b_in, b_out).unwrap())
+    }
+
+    #[test]
+    fn what_is_discarded_leaves_only_the_end_to_be_seen() {
+        let (mut a, mut b) = pair();
+        (0..100_u32).for_each(|number| a.send(&number));
+        assert!(!b.discard());
+        assert!(matches!(b.receive::<u32>(), Received::Nothing));
+        a.send(&7_u32);
+        drop(a);
+        assert!(b.discard());
+        assert!(matches!(b.receive::<u32>(), Received::Closed));
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn refuse(call: &Call, pipe: &mut Pipe) {
     let refusal = Refusal { node: call.node, host, plugin: RELEASE.into(), daemon: RELEASE.into() };
     let until = clock::now() + refusing::LIMIT;
     // What else the host says is nothing that this release would understand.
-    while clock::now() < until && !matches!(pipe.receive::<Call>(), Received::Closed) {
+    while clock::now() < until && !pipe.discard() {
         refusing::send(&call.contact, &refusal);
         std::thread::sleep(refusing::INTERVAL);
     }
