@@ -26,15 +26,18 @@ pub fn is_launcher() -> bool {
 
 /// The option of PRRTE that has ranks wait for a debugger.
 const STOPPED: &str = "stop-on-exec";
+/// So much of it tells it from all other directives.
+const SHORT: &str = "stop-on";
 
 /// Whether prterun starts the ranks stopped, for a debugger: `--stop-on-exec`, or `--runtime-options` with that.
 pub fn starts_ranks_stopped() -> bool {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let line = String::from_utf8_lossy(&line);
+    // PRRTE takes directives in any case, and shortened.
+    let line = String::from_utf8_lossy(&line).to_lowercase();
     let words: Vec<_> = line.split('\0').collect();
     let is_asked = |pair: &[&str]| match pair[0].trim_start_matches('-').split_once('=') {
-        Some((option, value)) => is_runtime_option(option) && value.contains(STOPPED),
-        None => is_runtime_option(pair[0].trim_start_matches('-')) && pair[1].contains(STOPPED),
+        Some((option, value)) => is_runtime_option(option) && value.contains(SHORT),
+        None => is_runtime_option(pair[0].trim_start_matches('-')) && pair[1].contains(SHORT),
     };
     words.iter().any(|word| word.strip_prefix('-').is_some_and(|word| word.trim_start_matches('-') == STOPPED))
         || words.windows(2).any(is_asked)

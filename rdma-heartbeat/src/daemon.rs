@@ -228,9 +228,7 @@ impl Daemon {
         if launch.ranks_start_stopped {
             watch.let_start_stopped();
         }
-        if startup.incarnation > 0 {
-            watch.trust_nobody();
-        }
+        watch.doubt((0..segment.slots()).map(|slot| segment.rank(slot)).filter(|rank| job.is_dead(*rank)));
         Ok(Self {
             suspension: parameters.stop_timeout.map(Suspension::new),
             chronicle,

@@ -4,6 +4,7 @@
 //! when it ends. Whoever ended after `MPI_Finalize` left in order; everybody else is dead. If asked to, the watch also
 //! samples whether a rank is stopped, and before it has registered the process that was started for it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -76,8 +77,8 @@ pub struct Watch {
     kills: bool,
     /// A process that is stopped before it registers is not at fault.
     starts_stopped: bool,
-    /// Whether who descends from the runtime daemon is watched before it is known to be the rank.
-    trusts: bool,
+    /// Ranks that are dead: the number of the process that has registered may be somebody else's by now.
+    dead: BTreeSet<u32>,
     /// The ranks are stopped by this watch, which is not their fault.
     holds: bool,
     /// When the whole job was last known to be suspended, which is not their fault either.
@@ -120,7 +121,7 @@ impl Watch {
             next_sample: if stop_limit.is_some() { Window::at(Time::ZERO) } else { Window::NEVER },
             kills,
             starts_stopped: false,
-            trusts: true,
+            dead: BTreeSet::new(),
             holds: false,
             suspended_at: None,
             runtime,
@@ -139,9 +140,9 @@ impl Watch {
         self.starts_stopped = true;
     }
 
-    /// Who has registered did so long ago: its number may be somebody else's by now.
-    pub fn trust_nobody(&mut self) {
-        self.trusts = false;
+    /// These ranks have died before this watch began: the numbers of their processes may be somebody else's by now.
+    pub fn doubt(&mut self, dead: impl IntoIterator<Item = u32>) {
+        self.dead.extend(dead);
     }
 
     /// Whether it is still being asked whether a process is a rank.
@@ -186,6 +187,10 @@ impl Watch {
             }
             self.next_look = if expects_more { now + self.look_interval } else { Time::MAX };
         }
+        if out.iter().any(|sighting| matches!(sighting, Sighting::Pinned(_))) {
+            // Its lock may have been told of before there was somebody to look at.
+            self.broken(segment, out);
+        }
         if self.next_sample.is_open(now) {
             self.sample(now, segment, out);
         }
@@ -217,7 +222,7 @@ impl Watch {
         }
         if !pin.is_rank(environment, &slot.name.0, slot.name.1, self.runtime) {
             error!(rank, pid, "the rank claims to be a process that is not this rank; it is not watched");
-            if self.holds {
+            if self.holds && matches!(slot.occupant, Occupant::Pinned(..)) {
                 pin.go_on();
             }
             slot.occupant = Occupant::Gone;
@@ -245,7 +250,8 @@ impl Watch {
         match taken {
             Ok((environment, pin)) => {
                 self.claims.ask(Claim { index, pid, environment });
-                if self.trusts && pin.descends_from(self.runtime) {
+                let is_past = phase == Phase::Finalised || self.dead.contains(&rank);
+                if !is_past && pin.descends_from(self.runtime) {
                     pin_down(slot, index, pin, out);
                 } else {
                     slot.occupant = Occupant::Claimed(pin);
@@ -470,7 +476,11 @@ impl Watch {
     /// Whether the end of a rank's process will be seen here.
     #[must_use]
     pub fn is_watched(&self, rank: u32, segment: &Segment) -> bool {
-        segment.slot_of(rank).is_some_and(|slot| self.descriptor(slot).is_some())
+        let is_watched = |slot: u32| {
+            let occupant = self.slots.get(slot as usize).map(|slot| &slot.occupant);
+            matches!(occupant, Some(Occupant::Pinned(..) | Occupant::Claimed(_)))
+        };
+        segment.slot_of(rank).is_some_and(is_watched)
     }
 
     /// Whether a rank of this node has entered `MPI_Init`.
@@ -596,12 +606,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_trusted_who_registered_with_an_earlier_daemon() {
+    fn the_process_of_a_dead_rank_is_asked_who_it_is_before_anything_else() {
         let (segment, _file) = Segment::create(&[4], 8).unwrap();
         let mut newcomer = sleeper_of("job@2", 9);
         segment.enter(0, newcomer.id(), Phase::Running);
         let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, std::process::id() as i32).unwrap();
-        watch.trust_nobody();
+        watch.doubt([4]);
         let mut out = Vec::new();
         watch.look(Duration::ZERO, &segment, &mut out);
         assert!(out.is_empty() && watch.is_asking() && watch.fence_all().is_empty());
