@@ -274,7 +274,7 @@ impl Daemon {
             self.poller.add(descriptor, Token::Runtime)?;
         }
         if let Some(lifelines) = &self.lifelines {
-            self.poller.add(lifelines.descriptor(), Token::Lifelines)?;
+            self.poller.add(lifelines.bell(), Token::Lifelines)?;
         }
         self.poller.add(self.watch.bell(), Token::Inquiry)?;
         if let Link::Offloaded(host) = &self.link {

@@ -6,40 +6,12 @@
 //! locked in memory with all the rest, and there is no moment at which it could not be had.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use crate::bell::Bell;
 
 /// Enough to read an environment, which lies on the heap. All of it counts, because the daemon's memory is locked.
 pub(crate) const STACK: usize = 64 << 10;
-
-/// Wakes up who waits for answers, of one thread or of several.
-#[derive(Clone)]
-pub struct Bell(Arc<EventFd>);
-
-impl Bell {
-    /// # Errors
-    /// If the process has no descriptors left.
-    pub fn new() -> io::Result<Self> {
-        Ok(Self(Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?)))
-    }
-
-    /// Makes the descriptor unreadable until the next answer.
-    pub fn clear(&self) {
-        let mut count = 0u64;
-        // SAFETY: reads eight bytes from a descriptor into a variable of that size.
-        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
-    }
-}
-
-impl AsFd for Bell {
-    /// Readable when there are answers, until [`Bell::clear`].
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
 
 /// A thread that answers one question after the other.
 pub struct Inquiries<Q, A> {
@@ -60,7 +32,7 @@ impl<Q: Send + 'static, A: Send + 'static> Inquiries<Q, A> {
                 if post.send(answer(question)).is_err() {
                     return;
                 }
-                let _ = bell.0.write(1);
+                bell.ring();
             }
         };
         std::thread::Builder::new().name("inquiry".into()).stack_size(STACK).spawn(work)?;
@@ -92,7 +64,8 @@ impl<Q: Send + 'static, A: Send + 'static> Inquiries<Q, A> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
+    use std::os::fd::AsFd;
+    use std::sync::{Arc, Barrier};
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

@@ -32,6 +32,7 @@
 //! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`], [`privileges`] | the operating system |
 
 pub mod allocations;
+pub mod bell;
 pub mod clock;
 pub mod control;
 pub mod daemon;

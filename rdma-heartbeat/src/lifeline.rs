@@ -11,15 +11,14 @@
 //! the process descriptor does the same, later.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nix::errno::Errno;
-use nix::sys::eventfd::{EfdFlags, EventFd};
-
+use crate::bell::Bell;
 use crate::segment::Segment;
 use crate::{privileges, setup};
+use nix::errno::Errno;
 
 /// Set by the kernel in the lock of a dead thread.
 const OWNER_DIED: u32 = 0x4000_0000;
@@ -56,7 +55,7 @@ pub fn is_broken(segment: &Segment, slot: u32) -> bool {
 
 /// The waiting thread.
 pub struct Lifelines {
-    event: Arc<EventFd>,
+    bell: Bell,
     call: Arc<AtomicU32>,
 }
 
@@ -76,16 +75,16 @@ impl Lifelines {
     /// If the system refuses.
     pub fn start(segment: &OwnedFd) -> io::Result<Self> {
         let segment = Segment::open(segment).map_err(io::Error::other)?;
-        let event = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+        let bell = Bell::new()?;
         let call = Arc::new(AtomicU32::new(0));
-        let (told, called) = (Arc::clone(&event), Arc::clone(&call));
+        let (told, called) = (bell.clone(), Arc::clone(&call));
         std::thread::Builder::new().name("lifelines".into()).stack_size(STACK).spawn(move || {
             // Refused to this thread as it was to the first one, which says so.
             let _ = setup::raise_priority();
             privileges::keep(0);
             wait_for_all(&segment, &called, &told);
         })?;
-        Ok(Self { event, call })
+        Ok(Self { bell, call })
     }
 
     /// A rank has registered: its lock is to be waited for, too.
@@ -95,21 +94,14 @@ impl Lifelines {
         unsafe { libc::syscall(libc::SYS_futex, self.call.as_ptr(), libc::FUTEX_WAKE, 1) };
     }
 
-    /// Readable when a lock has lost its owner.
+    /// Rung when a lock has lost its owner.
     #[must_use]
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
-    }
-
-    /// Makes the descriptor unreadable until the next loss.
-    pub fn clear(&self) {
-        let mut count = 0u64;
-        // SAFETY: reads eight bytes from a descriptor into a variable of that size.
-        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
+    pub fn bell(&self) -> &Bell {
+        &self.bell
     }
 }
 
-fn wait_for_all(segment: &Segment, call: &AtomicU32, event: &EventFd) {
+fn wait_for_all(segment: &Segment, call: &AtomicU32, bell: &Bell) {
     let mut told = Vec::new();
     let mut waits = Vec::with_capacity(MOST);
     loop {
@@ -121,7 +113,7 @@ fn wait_for_all(segment: &Segment, call: &AtomicU32, event: &EventFd) {
             let value = word.load(Ordering::Acquire);
             if value & OWNER_DIED != 0 {
                 if !std::mem::replace(told, true) {
-                    let _ = event.write(1);
+                    bell.ring();
                 }
             } else if value & OWNER != 0 && waits.len() < MOST {
                 // Lost the race: the next turn sees why.
@@ -149,6 +141,8 @@ fn wait_on(word: &AtomicU32, value: u32) -> Wait {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
     use crate::testing::wait_until;
 
@@ -168,7 +162,7 @@ mod tests {
         wait_until(|| ready.load(Ordering::Acquire) == 1);
         lifelines.look_again();
         let readable = || {
-            let mut wait = [nix::poll::PollFd::new(lifelines.descriptor(), nix::poll::PollFlags::POLLIN)];
+            let mut wait = [nix::poll::PollFd::new(lifelines.bell().as_fd(), nix::poll::PollFlags::POLLIN)];
             matches!(nix::poll::poll(&mut wait, nix::poll::PollTimeout::ZERO), Ok(1..))
         };
         // Until the thread waits, which sets the mark of a waiter.
@@ -178,7 +172,7 @@ mod tests {
         holder.join().unwrap();
         wait_until(readable);
         assert!(is_broken(&segment, 1) && !is_broken(&segment, 0));
-        lifelines.clear();
+        lifelines.bell().clear();
         assert!(!readable());
     }
 }

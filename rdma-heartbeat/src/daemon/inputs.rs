@@ -45,7 +45,7 @@ impl Daemon {
             }
             Token::Lifelines => {
                 if let Some(lifelines) = &self.lifelines {
-                    lifelines.clear();
+                    lifelines.bell().clear();
                 }
                 let mut sightings = std::mem::take(&mut self.sightings);
                 self.watch.broken(&self.segment, &mut sightings);

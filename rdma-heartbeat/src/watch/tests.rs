@@ -1,0 +1,219 @@
+use std::os::fd::AsFd;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::*;
+use crate::segment::SpawnedJob;
+use crate::testing::{sleeper_of, wait_until};
+
+const LIMIT: Duration = Duration::from_millis(32);
+const JOB: &str = "job@1";
+
+fn look(watch: &mut Watch, now: u64, segment: &Segment) -> Vec<Sighting> {
+    let (now, mut out) = (Duration::from_millis(now), Vec::new());
+    watch.look(now, segment, &mut out);
+    while watch.claims.open() + watch.passes.open() > 0 {
+        let mut waiting = [PollFd::new(watch.bell().as_fd(), PollFlags::POLLIN)];
+        poll(&mut waiting, PollTimeout::NONE).unwrap();
+        watch.bell().clear();
+        watch.hear(&mut out);
+    }
+    out
+}
+
+#[test]
+fn registrations_are_pinned_once_and_the_runtime_is_never() {
+    let (segment, _file) = Segment::create(&[4, 5, 6], 8).unwrap();
+    let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1).unwrap();
+    assert_eq!(look(&mut watch, 0, &segment), []);
+    assert_eq!(watch.deadline(), LOOK_INTERVAL);
+    let mut child = sleeper_of(JOB, 5);
+    segment.enter(1, child.id(), Phase::Running);
+    segment.enter(2, 1, Phase::Initialising);
+    assert_eq!(look(&mut watch, 20, &segment), [Sighting::Pinned(1)]);
+    assert_eq!(look(&mut watch, 40, &segment), []);
+    assert!(!watch.all_initialised(&segment));
+    assert!(watch.descriptor(2).is_none());
+    watch.fence(4, &segment);
+    watch.fence(5, &segment);
+    wait_until(|| child.try_wait().unwrap().is_some());
+    assert_eq!(watch.ended(1, &segment), Some(Sighting::Dead(5, RankReason::Reported)));
+    assert_eq!(watch.ended(1, &segment), None);
+}
+
+#[test]
+fn a_rank_cannot_have_another_process_watched() {
+    let (segment, _file) = Segment::create(&[4, 5], 8).unwrap();
+    let (mut other_rank, mut other_job) = (sleeper_of(JOB, 7), sleeper_of("job@2", 5));
+    segment.enter(0, other_rank.id(), Phase::Running);
+    segment.enter(1, other_job.id(), Phase::Running);
+    let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1).unwrap();
+    assert_eq!(look(&mut watch, 0, &segment), []);
+    assert!(watch.fence_all().is_empty());
+    for child in [&mut other_rank, &mut other_job] {
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn who_descends_from_the_runtime_is_watched_until_it_proves_to_be_another_rank() {
+    let (segment, _file) = Segment::create(&[4, 5], 8).unwrap();
+    let mut children = [sleeper_of(JOB, 4), sleeper_of(JOB, 7)];
+    segment.enter(0, children[0].id(), Phase::Running);
+    segment.enter(1, children[1].id(), Phase::Running);
+    let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, std::process::id() as i32).unwrap();
+    let mut out = Vec::new();
+    watch.look(Duration::ZERO, &segment, &mut out);
+    assert_eq!(out, [Sighting::Pinned(0), Sighting::Pinned(1)], "before anybody has answered");
+    assert_eq!(look(&mut watch, 0, &segment), []);
+    assert_eq!((watch.descriptor(0).is_some(), watch.descriptor(1).is_some()), (true, false));
+    assert_eq!(watch.fence_all(), [4]);
+    children[0].wait().unwrap();
+    assert!(children[1].try_wait().unwrap().is_none());
+    children[1].kill().unwrap();
+    children[1].wait().unwrap();
+}
+
+#[test]
+fn the_process_of_a_dead_rank_is_asked_who_it_is_before_anything_else() {
+    let (segment, _file) = Segment::create(&[4], 8).unwrap();
+    let mut newcomer = sleeper_of("job@2", 9);
+    segment.enter(0, newcomer.id(), Phase::Running);
+    let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, std::process::id() as i32).unwrap();
+    watch.doubt([4]);
+    let mut out = Vec::new();
+    watch.look(Duration::ZERO, &segment, &mut out);
+    assert!(out.is_empty() && watch.is_asking() && watch.fence_all().is_empty());
+    assert_eq!(look(&mut watch, 0, &segment), []);
+    assert!(!watch.is_asking() && watch.fence_all().is_empty());
+    assert!(newcomer.try_wait().unwrap().is_none());
+    newcomer.kill().unwrap();
+    newcomer.wait().unwrap();
+}
+
+#[test]
+fn who_hides_its_environment_is_watched_only_if_the_runtime_has_started_it() {
+    let (segment, _file) = Segment::create(&[4], 8).unwrap();
+    let mut child = std::process::Command::new("sleep").arg("60").env_clear().spawn().unwrap();
+    wait_until(|| std::fs::read_to_string(format!("/proc/{}/comm", child.id())).is_ok_and(|name| name == "sleep\n"));
+    segment.enter(0, child.id(), Phase::Running);
+    let sightings = |runtime| {
+        let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, runtime).unwrap();
+        look(&mut watch, 0, &segment)
+    };
+    assert_eq!(sightings(i32::MAX), []);
+    assert_eq!(sightings(std::process::id() as i32), [Sighting::Pinned(0)]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_spawned_rank_is_watched_under_its_own_name() {
+    let (segment, _file) = Segment::create(&[4], 8).unwrap();
+    let name_of = |rank| if rank < 8 { (JOB, rank) } else { ("job@2", rank - 8) };
+    let mut watch = Watch::new(&segment, name_of, LIMIT, None, true, 1).unwrap();
+    assert_eq!(look(&mut watch, 0, &segment), []);
+    assert!(segment.admit(SpawnedJob { first: 8, number: 2 }, &[9]));
+    watch.extend(&segment, name_of);
+    let mut child = sleeper_of("job@2", 1);
+    segment.enter(1, child.id(), Phase::Running);
+    assert_eq!(look(&mut watch, 1, &segment), [Sighting::Pinned(1)]);
+    watch.fence(9, &segment);
+    wait_until(|| child.try_wait().unwrap().is_some());
+    assert_eq!(watch.ended(1, &segment), Some(Sighting::Dead(9, RankReason::Reported)));
+}
+
+#[test]
+fn who_finalised_is_not_dead() {
+    let (segment, _file) = Segment::create(&[0, 1], 8).unwrap();
+    let mut child = sleeper_of(JOB, 0);
+    segment.enter(0, child.id(), Phase::Running);
+    segment.enter(1, i32::MAX as u32, Phase::Finalised);
+    let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1).unwrap();
+    assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
+    assert!(watch.has_living(&segment) && watch.all_initialised(&segment));
+    segment.enter(0, child.id(), Phase::Finalised);
+    assert!(!watch.has_living(&segment));
+    child.kill().unwrap();
+    assert_eq!(watch.ended(0, &segment), None);
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_registered_process_that_is_gone_is_dead() {
+    let (segment, _file) = Segment::create(&[3], 8).unwrap();
+    segment.enter(0, i32::MAX as u32, Phase::Running);
+    let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1).unwrap();
+    assert_eq!(look(&mut watch, 0, &segment), [Sighting::Dead(3, RankReason::Reported)]);
+    assert_eq!(watch.deadline(), Time::MAX);
+}
+
+#[test]
+fn a_rank_that_is_stopped_before_it_registers_is_dead_after_the_limit_and_is_killed() {
+    let (segment, _file) = Segment::create(&[3, 4], 8).unwrap();
+    let mut children = [sleeper_of("early@1", 3), sleeper_of("early@1", 4)];
+    let pins = [0, 1].map(|index: usize| Pin::take(children[index].id() as i32).unwrap());
+    let me = std::process::id() as i32;
+    let mut watch = Watch::new(&segment, |rank| ("early@1", rank), LIMIT, Some(LIMIT), true, me).unwrap();
+    pins[0].stop();
+    wait_until(|| pins[0].stopped().is_some());
+    // They are found at first, and sampled from then on.
+    for now in (0..36).step_by(2) {
+        assert_eq!(look(&mut watch, now, &segment), []);
+    }
+    assert_eq!(watch.all_stopped(Duration::from_millis(35), LIMIT / 2, &segment), None, "one of them runs");
+    assert_eq!(look(&mut watch, 36, &segment), [Sighting::Dead(3, RankReason::Stopped)]);
+    watch.left(4, &segment);
+    assert_eq!(watch.all_stopped(Duration::from_millis(37), LIMIT / 2, &segment), Some(1));
+    assert!(watch.fence(3, &segment));
+    children[0].wait().unwrap();
+    assert!(!watch.fence(4, &segment), "it has left");
+    children[1].kill().unwrap();
+    children[1].wait().unwrap();
+}
+
+#[test]
+fn a_rank_that_was_started_stopped_is_not_dead_until_it_has_registered() {
+    let (segment, _file) = Segment::create(&[3], 8).unwrap();
+    let mut child = sleeper_of("debugged@1", 3);
+    let pin = Pin::take(child.id() as i32).unwrap();
+    let me = std::process::id() as i32;
+    let mut watch = Watch::new(&segment, |rank| ("debugged@1", rank), LIMIT, Some(LIMIT), true, me).unwrap();
+    watch.let_start_stopped();
+    pin.stop();
+    wait_until(|| pin.stopped().is_some());
+    for now in (0..200).step_by(2) {
+        assert_eq!(look(&mut watch, now, &segment), []);
+    }
+    segment.enter(0, child.id(), Phase::Running);
+    assert_eq!(look(&mut watch, 220, &segment), [Sighting::Pinned(0)]);
+    for now in (222..252).step_by(2) {
+        assert_eq!(look(&mut watch, now, &segment), []);
+    }
+    assert_eq!(look(&mut watch, 254, &segment), [Sighting::Dead(3, RankReason::Stopped)]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_stopped_rank_is_dead_after_the_limit_unless_killing_is_off_it_is_then_killed() {
+    let (segment, _file) = Segment::create(&[3], 8).unwrap();
+    let mut child = sleeper_of(JOB, 3);
+    segment.enter(0, child.id(), Phase::Running);
+    let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, Some(LIMIT), false, 1).unwrap();
+    assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    let pin = Pin::take(pid.as_raw()).unwrap();
+    wait_until(|| pin.stopped().is_some());
+    for now in (4..36).step_by(2) {
+        assert_eq!(look(&mut watch, now, &segment), []);
+    }
+    assert_eq!(look(&mut watch, 36, &segment), [Sighting::Dead(3, RankReason::Stopped)]);
+    watch.fence_all();
+    assert!(!pin.has_ended());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
