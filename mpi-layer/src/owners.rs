@@ -157,6 +157,14 @@ unsafe extern "C" fn key_changed(object: Object, key: *const c_char, value: *con
     answer.ok().flatten().map_or(std::ptr::null(), CStr::as_ptr)
 }
 
+impl State {
+    /// One of its communicators is revoked.
+    fn has_revoked(&self, mpi: &Internals) -> bool {
+        // SAFETY: a part lives as long as its owner.
+        self.parts.iter().any(|part| unsafe { mpi.is_revoked(part.comm.handle()) })
+    }
+}
+
 impl Owner {
     /// A key of the info has this value now; returns what it shall show.
     fn changed(&self, key: &CStr, value: &CStr) -> Option<&'static CStr> {
@@ -241,7 +249,8 @@ impl Owner {
         let fails = match needs {
             _ if state.is_broken => true,
             Needs::Nobody => false,
-            Needs::Everybody => !state.dead.is_empty(),
+            // Under the scope local a file's communicators are revoked by a member that knows of a death already.
+            Needs::Everybody => !state.dead.is_empty() || state.has_revoked(mpi),
             Needs::Rank(rank) => state.dead.contains(&rank),
             _ if state.dead.is_empty() => false,
             Needs::Group(group) => {
@@ -258,8 +267,7 @@ impl Owner {
 
     /// Its scope has it interrupted.
     fn is_interrupted(&self, mpi: &Internals) -> bool {
-        // SAFETY: a part lives as long as its owner.
-        !self.is_local() && self.main_part().is_some_and(|part| unsafe { mpi.is_revoked(part) })
+        !self.is_local() && lock(&self.state).has_revoked(mpi)
     }
 
     /// The class of an operation that has ended with this one in its communicators.

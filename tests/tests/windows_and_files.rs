@@ -8,7 +8,7 @@ use system_tests::clock::wait_until;
 use system_tests::diary::{Diaries, PROC_FAILED, REVOKED};
 use system_tests::job::compile;
 use system_tests::lab::run;
-use system_tests::{Job, Lab, in_lab};
+use system_tests::{Job, Lab, in_lab, process};
 
 const SUCCESS: &str = "0";
 /// Who waits for the dead itself may meet that before the window is interrupted.
@@ -307,6 +307,34 @@ fn answers_that_a_cut_link_has_kept_do_no_harm() {
             outcome.finalized(rank);
         }
         outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
+
+/// The others end an operation on a file by revoking its communicators, and that may come to a member before the notice of
+/// the death: everything on h2 that could tell it is stopped for a while.
+#[test]
+fn a_file_operation_that_others_end_fails_before_the_notice_comes() {
+    in_lab(|lab| {
+        let operations = ["set_view", "write_ordered", "set_size", "sync"];
+        for (scope, operation) in ["local", "group"].iter().flat_map(|scope| operations.map(|one| (*scope, one))) {
+            let job = Job::new().parameter("stop_timeout", "off").parameter("timeout", "10s").diarist(program());
+            let mut job = job.arguments(&["--scope", scope, "--victim-is", "inside", operation]).start(lab);
+            job.wait_for("blocked", &[0, 1, 2, 3, 4, 5, 6]);
+            let deaf = [job.runtime("h2"), job.watcher("h2").pid];
+            deaf.iter().for_each(|pid| process::signal(*pid, libc::SIGSTOP));
+            let _ = job.signal_rank(7, libc::SIGKILL);
+            let what = format!("{operation} ends where no notice comes ({scope})");
+            job.wait(&what, LIMIT, |diaries| [2, 3].iter().all(|rank| about(diaries, *rank, "result", 0).is_some()));
+            deaf.iter().for_each(|pid| process::signal(*pid, libc::SIGCONT));
+            let outcome = job.finish();
+            let promised = expected(operation, scope, "inside");
+            for rank in 0..7 {
+                let class = about(&outcome.diaries, rank, "result", 0);
+                let what = format!("{operation} is {promised} at rank {rank}, not {class:?} ({scope})");
+                outcome.require(class.as_deref() == Some(promised), &what).finalized(rank);
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
     });
 }
 
