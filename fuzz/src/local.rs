@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Shutdown};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use propagation::{Config, Time};
+use rdma_heartbeat::greeting::{Caller, Place, ToolKey, introduce};
 use rdma_heartbeat::history;
 use rdma_heartbeat::interfaces::is_meant;
 use rdma_heartbeat::job::Job;
@@ -13,6 +15,7 @@ use rdma_heartbeat::launch::{FromDaemon, LaunchData, Spawned, Startup, ToDaemon,
 use rdma_heartbeat::lifeline;
 use rdma_heartbeat::offload::{Assignment, FromService, ToService};
 use rdma_heartbeat::parameters::{DEFINITIONS, parse_duration, read, show};
+use rdma_heartbeat::seal::{Direction, Opener};
 use rdma_heartbeat::segment::Segment;
 use rdma_heartbeat::status::Report;
 use rdma_heartbeat::versions::{Refusal, is_pmix, of_open_mpi, sentence, told_by_daemon};
@@ -27,13 +30,27 @@ pub fn packets(bytes: &[u8]) {
         assert_eq!(decode::<LaunchData>(&again).as_ref(), Ok(&launch));
         assert!(launch.ranks_of(0).count() <= launch.rank_nodes.len());
     }
-    let _ = decode::<Startup>(bytes);
+    if let Ok(startup) = decode::<Startup>(bytes) {
+        assert_eq!(Opener::new(&startup, Direction::ToDaemon).open(bytes), None, "nobody guesses a MAC");
+    }
     let _ = decode::<Spawned>(bytes);
     let _ = decode::<ToDaemon>(bytes);
     let _ = decode::<FromDaemon>(bytes);
     let _ = decode::<Assignment>(bytes);
     let _ = decode::<ToService>(bytes);
     let _ = decode::<FromService>(bytes);
+}
+
+/// Callers that have not the key, and whoever answers in place of `ringwatchd`: neither is ever taken for the other.
+pub fn greetings(bytes: &[u8]) {
+    let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
+    let mut caller = Caller::new(ours, Place::default()).expect("one of the same user");
+    if theirs.write_all(bytes).is_ok() {
+        assert!(!caller.is_known(&ToolKey::of(&[7; 32])).unwrap_or(false), "nobody guesses a MAC");
+    }
+    let (mut ours, mut theirs) = UnixStream::pair().expect("two sockets");
+    let written = theirs.write_all(bytes).and_then(|()| theirs.shutdown(Shutdown::Write));
+    assert!(written.is_err() || introduce(&mut ours).is_err(), "nobody guesses a MAC");
 }
 
 /// Answers that `ringwatch` gets: a status report, or a history, which comes in the order of its axis.

@@ -26,6 +26,7 @@ targets! {
     records: fuzz::network::records;
     words: fuzz::network::words;
     packets: fuzz::local::packets;
+    greetings: fuzz::local::greetings;
     answers: fuzz::local::answers;
     parameters: fuzz::local::parameters;
     interfaces: fuzz::local::interfaces;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 
 use propagation::{NodeId, RankReason};
 use prte_hooks::{ProcessEvent, Runtime};
+use rdma_heartbeat::greeting::Place;
 use rdma_heartbeat::jobs::Jobs;
 use rdma_heartbeat::launch::{LAUNCH_VERSION, LaunchData, Startup, ToDaemon, Unreadable};
 use rdma_heartbeat::logging::{host, say};
@@ -221,6 +222,7 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
         incarnation: 0,
         roster: None,
         runtime_pid: i32::try_from(std::process::id()).unwrap_or(0),
+        tools: Place::default(),
         spawned: Vec::new(),
     };
     let supervisor = Supervisor::new(daemon, startup, socket, &file).map_err(|error| error.to_string())?;

@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
+use rdma_heartbeat::greeting::{Place, ToolKey};
 use rdma_heartbeat::launch::{
     CONTROL_FD, End, FromDaemon, SEGMENT_FD, Spawned, Startup, ToDaemon, UDP_FD, decode, encode,
 };
 use rdma_heartbeat::pin::Pin;
+use rdma_heartbeat::seal::{Direction, Opener, Sealer};
 use rdma_heartbeat::segment::{Entry, Phase};
 
 use crate::connections;
@@ -48,7 +50,9 @@ pub struct Supervisor {
     startup: Mutex<Startup>,
     socket: UdpSocket,
     segment: OwnedFd,
-    control: Mutex<Option<OwnedFd>>,
+    /// Where tools find their key.
+    _tools: OwnedFd,
+    control: Mutex<Option<(OwnedFd, Sealer)>>,
     /// Process number of the present `ringwatchd`, and what stands for it as long as it lives.
     present: Mutex<Option<(i32, OwnedFd)>>,
     finished: AtomicBool,
@@ -57,6 +61,7 @@ pub struct Supervisor {
 /// A running `ringwatchd`.
 struct Instance {
     control: OwnedFd,
+    opener: Opener,
     pidfd: OwnedFd,
 }
 
@@ -65,8 +70,11 @@ impl Supervisor {
     ///
     /// # Errors
     /// If the system has no descriptors left.
-    pub fn new(daemon: PathBuf, startup: Startup, socket: UdpSocket, segment: &OwnedFd) -> io::Result<Self> {
+    pub fn new(daemon: PathBuf, mut startup: Startup, socket: UdpSocket, segment: &OwnedFd) -> io::Result<Self> {
+        let tools = ToolKey::of(&startup.launch.key).publish()?;
+        startup.tools = Place::of(&tools);
         Ok(Self {
+            _tools: tools,
             daemon,
             startup: Mutex::new(startup),
             socket,
@@ -101,8 +109,9 @@ impl Supervisor {
 
     /// Sends a packet; a `ringwatchd` that is not there hears it never, which restarts make good.
     pub fn tell(&self, packet: &ToDaemon) {
-        let Ok(bytes) = encode(packet) else { return };
-        if let Some(control) = lock(&self.control).as_ref() {
+        let Ok(mut bytes) = encode(packet) else { return };
+        if let Some((control, sealer)) = lock(&self.control).as_mut() {
+            sealer.seal(&mut bytes);
             let _ = send(control.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT);
         }
     }
@@ -129,7 +138,7 @@ impl Supervisor {
         let mut deaths: Vec<Instant> = Vec::new();
         let mut instance = first;
         loop {
-            self.listen(job, &instance);
+            self.listen(job, &mut instance);
             if self.is_finished() {
                 return;
             }
@@ -150,7 +159,7 @@ impl Supervisor {
     }
 
     /// Handles packets until this `ringwatchd` has ended.
-    fn listen(&self, job: &Job, instance: &Instance) {
+    fn listen(&self, job: &Job, instance: &mut Instance) {
         let stall = (job.launch.parameters.timeout / 2).max(MIN_STALL);
         let mut buffer = vec![0; PACKET];
         let mut beats = job.segment.beats();
@@ -208,27 +217,28 @@ impl Supervisor {
     }
 
     /// Handles one packet; false when there will be no more.
-    fn receive(&self, job: &Job, instance: &Instance, buffer: &mut [u8]) -> bool {
+    fn receive(&self, job: &Job, instance: &mut Instance, buffer: &mut [u8]) -> bool {
         let length = match recv(instance.control.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
             Ok(0) => return false,
             Ok(length) => length,
             Err(nix::Error::EAGAIN | nix::Error::EINTR) => return true,
             Err(_) => return false,
         };
-        match decode(&buffer[..length]) {
-            Ok(FromDaemon::Roster(roster)) => self.keep(roster),
-            Ok(FromDaemon::RanksDead { ranks, .. }) => {
+        let packet = instance.opener.open(&buffer[..length]).and_then(|packet| decode(packet).ok());
+        match packet {
+            Some(FromDaemon::Roster(roster)) => self.keep(roster),
+            Some(FromDaemon::RanksDead { ranks, .. }) => {
                 ranks.into_iter().for_each(|rank| notify(job, rank));
                 connections::look(job);
             }
-            Ok(FromDaemon::NodeDead { node, .. }) => job.node_dead(node),
-            Ok(FromDaemon::End { reason, sentence }) => {
+            Some(FromDaemon::NodeDead { node, .. }) => job.node_dead(node),
+            Some(FromDaemon::End { reason, sentence }) => {
                 self.finished.store(true, Ordering::SeqCst);
                 if reason != End::Announced(propagation::EndReason::Finished) {
                     job.end(&sentence);
                 }
             }
-            Err(_) => {}
+            None => {}
         }
         true
     }
@@ -296,11 +306,12 @@ impl Supervisor {
         let child = command.spawn()?;
         let pidfd = pidfd_open(child.id())?;
         *lock(&self.present) = i32::try_from(child.id()).ok().zip(pidfd.try_clone().ok());
-        let startup = encode(&*lock(&self.startup)).map_err(io::Error::other)?;
+        let startup = lock(&self.startup).clone();
+        let packet = encode(&startup).map_err(io::Error::other)?;
         let mut control = lock(&self.control);
-        send(ours.as_raw_fd(), &startup, MsgFlags::MSG_NOSIGNAL)?;
-        *control = Some(ours.try_clone()?);
-        Ok(Instance { control: ours, pidfd })
+        send(ours.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL)?;
+        *control = Some((ours.try_clone()?, Sealer::new(&startup, Direction::ToDaemon)));
+        Ok(Instance { control: ours, opener: Opener::new(&startup, Direction::FromDaemon), pidfd })
     }
 }
 

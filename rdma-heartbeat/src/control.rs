@@ -1,4 +1,4 @@
-//! The socket between the plugin and `ringwatchd`: whole packets, never blocking.
+//! The socket between the plugin and `ringwatchd`: whole packets, never blocking, sealed once both ends have the key.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,13 +12,14 @@ use serde::de::DeserializeOwned;
 use tracing::{error, warn};
 
 use crate::launch::{self, MAX_PACKET};
+use crate::seal::{Opener, Sealer};
 
 /// What a look at the socket found.
 #[derive(Debug)]
 pub enum Received<T> {
     /// A packet.
     Packet(T),
-    /// A packet that is none of this version; it is gone.
+    /// A packet that is none of this version, or not sealed by the other end; it is gone.
     Unknown,
     /// Nothing yet.
     Nothing,
@@ -27,9 +28,9 @@ pub enum Received<T> {
 }
 
 /// One end of the control socket.
-#[derive(Debug)]
 pub struct Control {
     socket: OwnedFd,
+    seals: Option<(Sealer, Opener)>,
     outbox: VecDeque<Vec<u8>>,
     outbox_bytes: usize,
     closed: bool,
@@ -44,7 +45,12 @@ impl Control {
         if getsockopt(&socket, sockopt::SockType)? != SockType::SeqPacket {
             return Err(io::Error::other("the control socket is not a packet socket"));
         }
-        Ok(Self { socket, outbox: VecDeque::new(), outbox_bytes: 0, closed: false })
+        Ok(Self { socket, seals: None, outbox: VecDeque::new(), outbox_bytes: 0, closed: false })
+    }
+
+    /// Seals all packets from now on, and takes none that are not.
+    pub fn authenticate(&mut self, sealer: Sealer, opener: Opener) {
+        self.seals = Some((sealer, opener));
     }
 
     /// Takes the next packet.
@@ -63,7 +69,13 @@ impl Control {
         match self.receive_bytes(&mut bytes, MsgFlags::MSG_DONTWAIT) {
             Err(Errno::EAGAIN) => Received::Nothing,
             Err(_) | Ok(0) => self.hang_up(),
-            Ok(_) => launch::decode(&bytes).map_or(Received::Unknown, Received::Packet),
+            Ok(_) => {
+                let packet = match &mut self.seals {
+                    Some((_, opener)) => opener.open(&bytes),
+                    None => Some(&bytes[..]),
+                };
+                packet.and_then(|packet| launch::decode(packet).ok()).map_or(Received::Unknown, Received::Packet)
+            }
         }
     }
 
@@ -104,13 +116,16 @@ impl Control {
         if self.closed {
             return;
         }
-        let Ok(bytes) = launch::encode(packet) else {
+        let Ok(mut bytes) = launch::encode(packet) else {
             error!("a packet to the plugin cannot be encoded");
             return;
         };
         if self.outbox_bytes + bytes.len() > MAX_PACKET {
             warn!("the plugin does not read; a packet to it is dropped");
             return;
+        }
+        if let Some((sealer, _)) = &mut self.seals {
+            sealer.seal(&mut bytes);
         }
         self.outbox_bytes += bytes.len();
         self.outbox.push_back(bytes);
@@ -153,7 +168,9 @@ impl AsFd for Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::ToDaemon;
+    use crate::launch::{FromDaemon, Startup, ToDaemon};
+    use crate::seal::Direction;
+    use crate::testing::startup;
     use nix::sys::socket::{AddressFamily, SockFlag, socketpair};
 
     fn pair(kind: SockType) -> (OwnedFd, OwnedFd) {
@@ -188,6 +205,26 @@ mod tests {
             a.flush();
         }
         assert!(!a.has_backlog());
+    }
+
+    #[test]
+    fn packets_that_the_other_end_has_not_sealed_are_refused() {
+        let (a, b) = pair(SockType::SeqPacket);
+        let stranger = a.try_clone().unwrap();
+        let (mut a, mut b) = (Control::new(a).unwrap(), Control::new(b).unwrap());
+        let startup = startup();
+        let (to, from) = (Direction::ToDaemon, Direction::FromDaemon);
+        a.send(&startup);
+        assert!(matches!(b.receive(), Received::Packet(Startup { me: 1, .. })));
+        a.authenticate(Sealer::new(&startup, to), Opener::new(&startup, from));
+        b.authenticate(Sealer::new(&startup, from), Opener::new(&startup, to));
+        let forged = launch::encode(&ToDaemon::Finished).unwrap();
+        send(stranger.as_raw_fd(), &forged, MsgFlags::empty()).unwrap();
+        a.send(&ToDaemon::ConnectionLost(3));
+        b.send(&FromDaemon::Roster(Vec::new()));
+        assert!(matches!(b.receive::<ToDaemon>(), Received::Unknown));
+        assert!(matches!(b.receive(), Received::Packet(ToDaemon::ConnectionLost(3))));
+        assert!(matches!(a.receive(), Received::Packet(FromDaemon::Roster(_))));
     }
 
     #[test]

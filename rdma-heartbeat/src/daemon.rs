@@ -25,6 +25,7 @@ use propagation::{Action, Config, EndReason, Member, RankReason, RingOrder, Time
 use tracing::{info, warn};
 
 use crate::control::{Control, Received};
+use crate::greeting::ToolKey;
 use crate::history::Event;
 use crate::job::Job;
 use crate::launch::{LAUNCH_VERSION, Startup};
@@ -36,6 +37,7 @@ use crate::poller::{Poller, Token};
 use crate::regularity::Regularity;
 use crate::rendezvous::{self, Rendezvous, Step};
 use crate::runtime::Runtime;
+use crate::seal::{Direction, Opener, Sealer};
 use crate::segment::{FLAG_ALL_READY, Segment, SegmentError};
 use crate::setup::Right;
 use crate::status::Server;
@@ -164,6 +166,7 @@ pub fn run(mut control: Control, socket: Option<OwnedFd>, segment: &OwnedFd) -> 
     if startup.launch.version != LAUNCH_VERSION {
         return Err(Failure::Version);
     }
+    control.authenticate(Sealer::new(&startup, Direction::FromDaemon), Opener::new(&startup, Direction::ToDaemon));
     logging::start(&startup.launch, startup.me);
     let refused = setup::prepare();
     // Of the others' standard error nobody knows where it goes, and one line for each job is enough.
@@ -207,7 +210,7 @@ impl Daemon {
         setup::give_up_capabilities(Some(startup.runtime_pid), server.is_some());
         let flags = neighbours::flags(launch, me, startup.incarnation);
         let limit = rendezvous::limit(parameters.timeout);
-        let status = Server::new(&launch.nspace, me)
+        let status = Server::new(&launch.nspace, me, ToolKey::of(&launch.key), startup.tools)
             .map_err(|error| warn!(%error, "ringwatch status will not find this daemon"))
             .ok();
         let job = Job::new(launch, &startup.spawned, &segment, now);
@@ -390,9 +393,7 @@ impl Daemon {
         self.judge(now);
         self.continue_chronicle(now);
         self.control.flush();
-        if let Some(server) = &mut self.status {
-            server.serve(now);
-        }
+        self.go_on_with_questions(now);
         if let Some(ending) = &mut self.ending {
             let has_ended = self.runtime.has_ended();
             let is_due = ending.runtime_ends_by.take_if(|at| has_ended || now >= *at).is_some();

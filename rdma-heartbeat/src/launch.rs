@@ -1,7 +1,8 @@
 //! What the plugin and `ringwatchd` say to each other: the launch data that prterun sends to every node,
 //! and the packets on the control socket between a runtime daemon and its `ringwatchd`.
 //!
-//! Everything is serde data in postcard encoding; one packet of the control socket (`SOCK_SEQPACKET`) holds one value.
+//! Everything is serde data in postcard encoding; one packet of the control socket (`SOCK_SEQPACKET`) holds one value. All
+//! but the first, which brings the key of the job, are sealed with it ([`seal`](crate::seal)).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,10 +10,11 @@ use std::time::Duration;
 use propagation::{EndReason, NodeId, NodeReason, RankReason, Strategy, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::greeting::Place;
 use crate::versions::{Contact, RELEASE};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 8;
+pub const LAUNCH_VERSION: u16 = 9;
 
 /// Largest packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;
@@ -186,6 +188,8 @@ pub struct Startup {
     pub roster: Option<Vec<SocketAddr>>,
     /// Process id of prterun or prted: its end is the end of this node.
     pub runtime_pid: i32,
+    /// Where tools find their key.
+    pub tools: Place,
     /// Jobs that were spawned since.
     pub spawned: Vec<Spawned>,
 }

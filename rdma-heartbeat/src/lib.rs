@@ -19,6 +19,8 @@
 //! | [`procfs`] | what the kernel says about a process: no I/O |
 //! | [`lifeline`] | hearing of a death at its beginning |
 //! | [`control`] | the socket to the plugin |
+//! | [`seal`] | packets of a connection, with the key of the job: no I/O |
+//! | [`greeting`] | how a tool and the daemon make sure of each other |
 //! | [`status`] | what `ringwatch status` shows |
 //! | [`offload`] | a host whose part in the ring another machine carries |
 //! | [`history`] | what `ringwatch events` shows: what happened, on every node |
@@ -38,6 +40,7 @@ pub mod control;
 pub mod daemon;
 pub mod defaults;
 pub mod distribution;
+pub mod greeting;
 pub mod history;
 pub mod inquiry;
 pub mod interfaces;
@@ -62,6 +65,7 @@ pub mod refusing;
 pub mod regularity;
 pub mod rendezvous;
 pub mod runtime;
+pub mod seal;
 pub mod segment;
 pub mod setup;
 pub mod sink;

@@ -1,6 +1,6 @@
 //! What `ringwatch status` shows: a report per connection over an abstract Unix socket of the node.
 //!
-//! Only the job's owner and root are answered. A connection gets one report and is closed; what it sends is not read.
+//! Only the job's owner and root are answered ([`greeting`](crate::greeting)). A connection gets one report and is closed.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -9,9 +9,11 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
-use nix::sys::socket::{getsockopt, sockopt};
 use propagation::{NodeId, Time};
 use serde::{Deserialize, Serialize};
+
+use crate::greeting::{self, Caller, Place, ToolKey};
+use crate::poller::{Poller, Token};
 
 /// How many reports may be on their way at once; whoever comes when it is full is turned away.
 const CONNECTIONS: usize = 4;
@@ -140,26 +142,29 @@ pub fn name_of(prefix: &str, uid: u32, job: &str, node: NodeId) -> String {
 /// The side of `ringwatchd`.
 pub struct Server {
     listener: UnixListener,
+    key: ToolKey,
+    place: Place,
     connections: Vec<Connection>,
 }
 
 struct Connection {
-    stream: UnixStream,
-    report: Vec<u8>,
+    caller: Caller,
+    /// Once the caller is known.
+    report: Option<Vec<u8>>,
     sent: usize,
     until: Time,
 }
 
 impl Server {
-    /// Listens under the node's name.
+    /// Listens under the node's name, for those who have the key, which is in this place.
     ///
     /// # Errors
     /// If the name is taken or the system refuses.
-    pub fn new(job: &str, node: NodeId) -> io::Result<Self> {
+    pub fn new(job: &str, node: NodeId, key: ToolKey, place: Place) -> io::Result<Self> {
         let name = socket_name(nix::unistd::getuid().as_raw(), job, node);
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, connections: Vec::new() })
+        Ok(Self { listener, key, place, connections: Vec::new() })
     }
 
     /// What becomes readable when somebody asks.
@@ -168,48 +173,49 @@ impl Server {
         self.listener.as_fd()
     }
 
-    /// Answers those who ask.
-    pub fn accept(&mut self, now: Time, report: impl Fn() -> Report) {
+    /// Takes those who ask, and goes on with those who are there.
+    pub fn accept(&mut self, now: Time, poller: &Poller, report: impl Fn() -> Report) {
         for (stream, _) in (0..CALLERS_PER_TURN).map_while(|_| self.listener.accept().ok()) {
-            let ready = stream.set_nonblocking(true).is_ok() && is_allowed(&stream);
-            if !ready || self.connections.len() >= CONNECTIONS {
+            if self.connections.len() >= CONNECTIONS {
                 continue;
             }
-            if let Ok(report) = postcard::to_stdvec(&report()) {
-                self.connections.push(Connection { stream, report, sent: 0, until: now + PATIENCE });
+            let caller = Caller::new(stream, self.place);
+            if let Some(caller) = caller.ok().filter(|caller| poller.add(&caller.stream, Token::Status).is_ok()) {
+                self.connections.push(Connection { caller, report: None, sent: 0, until: now + PATIENCE });
             }
         }
-        self.serve(now);
+        self.serve(now, report);
     }
 
-    /// Goes on with reports that did not fit into the sockets at once.
-    pub fn serve(&mut self, now: Time) {
-        self.connections.retain_mut(|connection| now < connection.until && connection.goes_on());
+    /// Goes on with callers that have something to say or to hear.
+    pub fn serve(&mut self, now: Time, report: impl Fn() -> Report) {
+        let key = &self.key;
+        self.connections.retain_mut(|connection| now < connection.until && connection.goes_on(key, &report));
     }
 
     /// Whether reports are on their way: then [`Server::serve`] has something to do.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        !self.connections.is_empty()
+        self.connections.iter().any(|connection| connection.report.is_some())
     }
 }
 
 impl Connection {
-    fn goes_on(&mut self) -> bool {
-        while self.sent < self.report.len() {
-            match self.stream.write(&self.report[self.sent..]) {
+    fn goes_on(&mut self, key: &ToolKey, report: impl Fn() -> Report) -> bool {
+        match self.caller.is_known(key) {
+            Ok(true) => {}
+            Ok(false) => return true,
+            Err(_) => return false,
+        }
+        let report = self.report.get_or_insert_with(|| postcard::to_stdvec(&report()).unwrap_or_default());
+        while self.sent < report.len() {
+            match self.caller.stream.write(&report[self.sent..]) {
                 Ok(length) => self.sent += length,
                 Err(error) => return matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
             }
         }
         false
     }
-}
-
-/// The other end is root or the caller's user: anybody may connect to an abstract socket, or listen on one.
-pub(crate) fn is_allowed(stream: &UnixStream) -> bool {
-    getsockopt(stream, sockopt::PeerCredentials)
-        .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == nix::unistd::getuid().as_raw())
 }
 
 /// Names of the sockets of this network namespace's daemons that begin with `prefix` and that the caller may ask.
@@ -240,13 +246,11 @@ pub fn names_in(list: &str, prefix: &str, uid: Option<u32>) -> Vec<String> {
 /// Asks the daemon behind a socket.
 ///
 /// # Errors
-/// If it is gone, does not answer in time, is another user's, or has another version.
+/// If it is gone, does not answer in time, is another user's, has not the key of the job, or has another version.
 pub fn ask(name: &str) -> io::Result<Report> {
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-    if !is_allowed(&stream) {
-        return Err(io::Error::other("the socket belongs to another user"));
-    }
+    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
     stream.set_read_timeout(Some(PATIENCE))?;
+    greeting::introduce(&mut stream)?;
     let mut bytes = Vec::new();
     stream.take(LONGEST).read_to_end(&mut bytes)?;
     postcard::from_bytes(&bytes).map_err(|_| io::Error::other("the answer is that of another version of ringwatchd"))
@@ -255,13 +259,20 @@ pub fn ask(name: &str) -> io::Result<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::as_stranger;
+    use crate::testing::{as_stranger, as_user, tool_key};
+    use std::os::fd::OwnedFd;
+
+    /// A server of node 3, and what holds its key for tools.
+    fn server(job: &str) -> io::Result<(Server, OwnedFd)> {
+        let (key, file) = tool_key();
+        Ok((Server::new(job, 3, key, Place::of(&file))?, file))
+    }
 
     #[test]
     fn a_report_larger_than_the_socket_arrives_whole() {
         let job = format!("status-test-{}", std::process::id());
-        let mut server = Server::new(&job, 3).unwrap();
-        assert!(Server::new(&job, 3).is_err());
+        let ((mut server, _file), poller) = (server(&job).unwrap(), Poller::new().unwrap());
+        assert!(self::server(&job).is_err());
         let dead = Dead {
             node: Some(1),
             rank: None,
@@ -277,7 +288,7 @@ mod tests {
         let limit = crate::clock::now() + Duration::from_secs(10);
         while !reader.is_finished() {
             assert!(crate::clock::now() < limit, "in time");
-            server.accept(crate::clock::now(), || report.clone());
+            server.accept(crate::clock::now(), &poller, || report.clone());
         }
         assert_eq!(reader.join().unwrap(), report);
         assert!(!server.is_busy());
@@ -286,22 +297,23 @@ mod tests {
     #[test]
     fn a_stranger_is_neither_answered_nor_asked() {
         let job = format!("stranger-test-{}", std::process::id());
-        let mut server = Server::new(&job, 3).unwrap();
+        let ((mut server, _file), poller) = (server(&job).unwrap(), Poller::new().unwrap());
         let name = socket_name(nix::unistd::getuid().as_raw(), &job, 3);
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let Some(mut caller) = as_stranger(|| UnixStream::connect_addr(&address).unwrap()) else { return };
-        server.accept(crate::clock::now(), || unreachable!("nobody makes a report for a stranger"));
+        server.accept(crate::clock::now(), &poller, || unreachable!("nobody makes a report for a stranger"));
         let mut answer = Vec::new();
-        assert_eq!((caller.read_to_end(&mut answer).unwrap(), server.is_busy()), (0, false));
+        assert_eq!((caller.read_to_end(&mut answer).unwrap(), server.connections.len()), (0, 0));
         drop(server);
         let _listener = as_stranger(|| UnixListener::bind_addr(&address).unwrap());
-        assert!(ask(&name).unwrap_err().to_string().contains("another user"));
+        let error = as_user(65533, || ask(&name).unwrap_err()).unwrap();
+        assert!(error.to_string().contains("another user"));
     }
 
     #[test]
     fn of_many_callers_only_a_few_are_looked_at_in_a_turn() {
         let job = format!("crowd-test-{}", std::process::id());
-        let mut server = Server::new(&job, 3).unwrap();
+        let ((mut server, _file), poller) = (server(&job).unwrap(), Poller::new().unwrap());
         let name = socket_name(nix::unistd::getuid().as_raw(), &job, 3);
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let call = |_| {
@@ -312,8 +324,8 @@ mod tests {
         let mut callers: Vec<UnixStream> = (0..CALLERS_PER_TURN * 3).map(call).collect();
         let mut answered = 0;
         for turn in 1..=3 {
-            server.accept(crate::clock::now(), Report::default);
-            // Answered or turned away.
+            server.accept(crate::clock::now(), &poller, Report::default);
+            // Greeted or turned away.
             callers.retain_mut(|caller| {
                 let waits = caller.read(&mut [0; 64]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
                 answered += usize::from(!waits);
@@ -339,7 +351,7 @@ mod tests {
     #[test]
     fn what_strangers_call_their_sockets_harms_nobody() {
         let job = format!("names-test-{}", std::process::id());
-        let server = Server::new(&job, 3).unwrap();
+        let (server, _file) = server(&job).unwrap();
         let own = socket_name(nix::unistd::getuid().as_raw(), &job, 3);
         let no_text = SocketAddr::from_abstract_name([job.as_bytes(), b"\xff\xc3"].concat()).unwrap();
         let _stranger = UnixListener::bind_addr(&no_text).unwrap();

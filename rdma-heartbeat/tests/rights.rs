@@ -3,17 +3,22 @@
 mod cluster;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::sync::mpsc::channel;
 
 use cluster::{Cluster, Node, eventually, launch};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
+use rdma_heartbeat::history::feed;
 use rdma_heartbeat::launch::SEGMENT_FD;
-use rdma_heartbeat::privileges;
+use rdma_heartbeat::{privileges, status};
 
 /// A user of every system, who is not the job's.
 const NOBODY: u32 = 65534;
@@ -82,8 +87,10 @@ fn a_daemon_that_serves_has_given_up_every_capability_that_it_does_not_need() {
 #[test]
 fn who_has_no_right_to_priority_and_memory_is_told_so_once_and_how_to_get_it() {
     let _limits = LIMITS.lock();
+    let (job, asked) = channel();
+    let (answer, answered) = channel();
     // Of this thread, and of the daemons that it starts: as an ordinary user's.
-    std::thread::spawn(|| {
+    let limited = std::thread::spawn(move || {
         privileges::keep(0);
         for (limit, value) in
             [(Resource::RLIMIT_MEMLOCK, 64 << 10), (Resource::RLIMIT_RTPRIO, 0), (Resource::RLIMIT_NICE, 0)]
@@ -103,13 +110,17 @@ fn who_has_no_right_to_priority_and_memory_is_told_so_once_and_how_to_get_it() {
         for node in &cluster.nodes {
             assert_eq!(node.report().lacks.len(), 2);
         }
-        let mut status = Command::new(env!("CARGO_BIN_EXE_ringwatch"));
-        let output = status.args(["status", "--job", &cluster.launch.nspace]).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        job.send(cluster.launch.nspace.clone()).unwrap();
+        let text: String = answered.recv().unwrap();
         assert_eq!(text.lines().filter(|line| line.contains("has no right to")).count(), 4, "{text}");
-    })
-    .join()
-    .unwrap();
+    });
+    // Who has fewer rights than this program, in which the key for tools is, cannot look into it.
+    if let Ok(job) = asked.recv() {
+        let mut status = Command::new(env!("CARGO_BIN_EXE_ringwatch"));
+        let output = status.args(["status", "--job", &job]).output().unwrap();
+        answer.send(String::from_utf8(output.stdout).unwrap()).unwrap();
+    }
+    limited.join().unwrap();
 }
 
 #[test]
@@ -141,4 +152,23 @@ fn what_a_daemon_keeps_and_writes_is_its_users_alone() {
         assert!(!head(None).unwrap().status.success(), "not even its own user's other processes");
     }
     fs::remove_dir_all(&folder).unwrap();
+}
+
+/// To be of the same user is not enough.
+#[test]
+fn who_has_not_the_key_of_the_job_is_told_nothing() {
+    let _limits = LIMITS.lock();
+    let cluster = Cluster::running(launch(&[1, 1]));
+    let node = &cluster.nodes[1];
+    for prefix in [status::PREFIX, feed::PREFIX] {
+        let address = SocketAddr::from_abstract_name(node.status_name().replacen(status::PREFIX, prefix, 1)).unwrap();
+        let mut stream = UnixStream::connect_addr(&address).unwrap();
+        let mut greeting = [0; 28];
+        stream.read_exact(&mut greeting).unwrap();
+        stream.write_all(&[7; 48]).unwrap();
+        let mut told = Vec::new();
+        let end = stream.read_to_end(&mut told);
+        assert!(told.is_empty(), "{prefix}: {end:?}, {} bytes", told.len());
+    }
+    assert_eq!(node.report().node, node.me);
 }

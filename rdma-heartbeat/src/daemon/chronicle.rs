@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::{Daemon, Ending};
 use crate::clock;
+use crate::greeting::ToolKey;
 use crate::history::courier::{Collector, Reporter, Told};
 use crate::history::feed::Feed;
 use crate::history::{Event, History, Lines, Measure, micros};
@@ -68,7 +69,7 @@ impl Chronicle {
             me,
             reporter: (me != 0).then(|| Reporter::new(startup.incarnation, resend)),
             collector: Collector::default(),
-            feed: Feed::new(&launch.nspace, me)
+            feed: Feed::new(&launch.nspace, me, ToolKey::of(&launch.key), startup.tools)
                 .map_err(|error| warn!(%error, "ringwatch events will not find this daemon"))
                 .ok(),
             asked: BTreeMap::new(),

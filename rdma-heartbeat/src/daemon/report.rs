@@ -13,7 +13,14 @@ use crate::status::{Dead, LocalRank, MOST_DEAD, Report};
 impl Daemon {
     pub(super) fn take_questions(&mut self, now: Time) {
         if let Some(mut server) = self.status.take() {
-            server.accept(now, || self.report(now));
+            server.accept(now, &self.poller, || self.report(now));
+            self.status = Some(server);
+        }
+    }
+
+    pub(super) fn go_on_with_questions(&mut self, now: Time) {
+        if let Some(mut server) = self.status.take() {
+            server.serve(now, || self.report(now));
             self.status = Some(server);
         }
     }

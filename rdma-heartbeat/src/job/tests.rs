@@ -1,40 +1,13 @@
 use super::*;
-use crate::launch::{LAUNCH_VERSION, Parameters};
 
 const TIMEOUT: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_secs(1);
 
 fn launch(fence: bool) -> LaunchData {
-    LaunchData {
-        version: LAUNCH_VERSION,
-        job: 1,
-        key: [0; 32],
-        nspace: "job".into(),
-        universe: 4,
-        ring: vec![],
-        // Node 3 has no rank.
-        rank_nodes: vec![0, 1, 1, 2],
-        rendezvous: vec![],
-        agent: String::new(),
-        rank_environment: Vec::new(),
-        ranks_register: true,
-        ranks_start_stopped: false,
-        parameters: Parameters {
-            period: TIMEOUT / 10,
-            timeout: TIMEOUT,
-            stop_timeout: None,
-            fence,
-            interfaces: vec![],
-            transport: crate::launch::Carrier::Auto,
-            ring_order: "ids".into(),
-            strategy: propagation::Strategy::Circulant,
-            offload: Vec::new(),
-            ports: (0, 0),
-            log_level: "info".into(),
-            log: "stderr".into(),
-            events: String::new(),
-        },
-    }
+    let mut launch = crate::testing::launch();
+    (launch.parameters.period, launch.parameters.timeout) = (TIMEOUT / 10, TIMEOUT);
+    launch.parameters.fence = fence;
+    launch
 }
 
 fn segment() -> Segment {

@@ -20,6 +20,7 @@ use crate::inquiry::{Inquiries, STACK};
 use crate::launch::{Carrier, Startup};
 use crate::poller::{Poller, Token};
 use crate::rendezvous;
+use crate::seal::{Direction, Opener, Sealer};
 use crate::transport::{FlagCounters, Flags};
 use crate::versions::Call;
 
@@ -276,6 +277,7 @@ impl Host {
         let Assignment { host, startup, .. } = &self.assignment;
         pipe.send(&Call { contact: startup.launch.contact(), node: startup.me, host: host.clone() });
         pipe.send(&self.assignment);
+        pipe.authenticate(Sealer::new(startup, Direction::ToService), Opener::new(startup, Direction::FromService));
         let pid = child.id();
         (self.child, self.pipe) = (Some(child), Some(pipe));
         Ok(pid)

@@ -1,5 +1,5 @@
 //! Packets over a stream: the standard input and output of a remote shell. Each is its length in four bytes, and then
-//! a value in postcard encoding. Never blocks.
+//! a value in postcard encoding, sealed once both ends have the key. Never blocks.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::control::Received;
 use crate::launch::{MAX_PACKET, decode, encode};
+use crate::seal::{Opener, Sealer};
 
 /// Most bytes taken from the stream at once.
 const CHUNK: usize = 64 << 10;
@@ -18,6 +19,7 @@ const CHUNK: usize = 64 << 10;
 pub struct Pipe {
     input: std::fs::File,
     output: std::fs::File,
+    seals: Option<(Sealer, Opener)>,
     inbox: Vec<u8>,
     outbox: Vec<u8>,
     is_closed: bool,
@@ -34,13 +36,18 @@ impl Pipe {
             fcntl(end, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
         }
         let (inbox, outbox) = (Vec::new(), Vec::new());
-        Ok(Self { input: input.into(), output: output.into(), inbox, outbox, is_closed: false })
+        Ok(Self { input: input.into(), output: output.into(), seals: None, inbox, outbox, is_closed: false })
     }
 
     /// What becomes readable when there is something to receive.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.input.as_fd()
+    }
+
+    /// Seals all packets from now on, and takes none that are not.
+    pub fn authenticate(&mut self, sealer: Sealer, opener: Opener) {
+        self.seals = Some((sealer, opener));
     }
 
     /// Takes the next packet. [`Received::Unknown`] means that the stream is of no use any more.
@@ -52,7 +59,12 @@ impl Pipe {
                     return Received::Unknown;
                 }
                 if let Some(bytes) = rest.get(..length) {
-                    let packet = decode(bytes).map_or(Received::Unknown, Received::Packet);
+                    let packet = match &mut self.seals {
+                        Some((_, opener)) => opener.open(bytes),
+                        None => Some(bytes),
+                    };
+                    let packet = packet.and_then(|packet| decode(packet).ok());
+                    let packet = packet.map_or(Received::Unknown, Received::Packet);
                     self.inbox.drain(..4 + length);
                     return packet;
                 }
@@ -92,9 +104,14 @@ impl Pipe {
 
     /// Sends a packet now, or with a later [`Pipe::flush`] if the other end is slow; drops it if that does not read.
     pub fn send<T: Serialize>(&mut self, packet: &T) {
-        let Ok(bytes) = encode(packet) else { return };
-        let Ok(length) = u32::try_from(bytes.len()) else { return };
-        if self.outbox.len() + bytes.len() <= MAX_PACKET {
+        let Ok(mut bytes) = encode(packet) else { return };
+        if self.outbox.len() + bytes.len() > MAX_PACKET {
+            return;
+        }
+        if let Some((sealer, _)) = &mut self.seals {
+            sealer.seal(&mut bytes);
+        }
+        if let Ok(length) = u32::try_from(bytes.len()) {
             self.outbox.extend_from_slice(&length.to_le_bytes());
             self.outbox.extend_from_slice(&bytes);
             self.flush();
@@ -124,6 +141,8 @@ impl Pipe {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seal::Direction;
+    use crate::testing::startup;
     use nix::unistd::pipe;
 
     /// Two ends that speak with each other.
@@ -171,6 +190,24 @@ mod tests {
         assert!(matches!(b.receive::<u32>(), Received::Closed));
         b.send(&1_u32);
         assert!(!b.has_backlog());
+    }
+
+    #[test]
+    fn what_the_other_end_has_not_sealed_is_no_packet() {
+        let (mut a, mut b) = pair();
+        let startup = startup();
+        let (to, from) = (Direction::ToService, Direction::FromService);
+        a.send(&1_u32);
+        assert!(matches!(b.receive(), Received::Packet(1_u32)));
+        a.authenticate(Sealer::new(&startup, to), Opener::new(&startup, from));
+        b.authenticate(Sealer::new(&startup, from), Opener::new(&startup, to));
+        a.send(&2_u32);
+        b.send(&3_u32);
+        assert!(matches!(b.receive(), Received::Packet(2_u32)));
+        assert!(matches!(a.receive(), Received::Packet(3_u32)));
+        a.seals = None;
+        a.send(&4_u32);
+        assert!(matches!(b.receive::<u32>(), Received::Unknown));
     }
 
     #[test]

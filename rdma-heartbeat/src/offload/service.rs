@@ -23,6 +23,7 @@ use crate::launch::{Carrier, LAUNCH_VERSION};
 use crate::network::Network;
 use crate::poller::{Poller, Token};
 use crate::rendezvous::{self, Rendezvous, Step};
+use crate::seal::{Direction, Opener, Sealer};
 use crate::transport::{Flags, Udp};
 use crate::versions::{Call, RELEASE, Refusal};
 use crate::{clock, logging, refusing, setup};
@@ -112,6 +113,8 @@ pub fn run(host: &str, input: OwnedFd, output: OwnedFd) -> Result<(), Failure> {
     if assignment.host != host {
         return Err(Failure::Caller { expected: host.to_owned(), caller: assignment.host });
     }
+    let startup = &assignment.startup;
+    pipe.authenticate(Sealer::new(startup, Direction::FromService), Opener::new(startup, Direction::ToService));
     logging::start(&assignment.startup.launch, assignment.startup.me);
     let mut refused = setup::prepare();
     let service = Service::new(assignment, pipe)?;

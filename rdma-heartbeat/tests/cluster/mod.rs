@@ -19,7 +19,9 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::Pid;
 use propagation::{EndReason, NodeReason};
 use rdma_heartbeat::control::{Control, Received};
+use rdma_heartbeat::greeting::{Place, ToolKey};
 use rdma_heartbeat::launch::{Carrier, End, FromDaemon, LAUNCH_VERSION, LaunchData, Parameters, Startup, ToDaemon};
+use rdma_heartbeat::seal::{Direction, Opener, Sealer};
 use rdma_heartbeat::segment::{Entry, FLAG_ALL_READY, Phase, Segment};
 use rdma_heartbeat::status::{self, Report};
 
@@ -54,6 +56,7 @@ pub struct Node {
     pub address: SocketAddr,
     pub stderr: File,
     segment_file: OwnedFd,
+    _tools_file: OwnedFd,
     socket: UdpSocket,
     startup: Startup,
 }
@@ -237,7 +240,16 @@ impl Node {
             segment.enter(slot, ranks[rank].id(), phase);
         }
         let runtime_pid = runtime.id() as i32;
-        let startup = Startup { launch: launch.clone(), me, incarnation: 0, roster, runtime_pid, spawned: Vec::new() };
+        let tools_file = ToolKey::of(&launch.key).publish().unwrap();
+        let startup = Startup {
+            launch: launch.clone(),
+            me,
+            incarnation: 0,
+            roster,
+            runtime_pid,
+            tools: Place::of(&tools_file),
+            spawned: Vec::new(),
+        };
         let stderr = File::from(memfd_create(c"stderr", MFdFlags::MFD_CLOEXEC).unwrap());
         let (control, daemon) = start_daemon(&startup, &socket, &segment_file, &stderr);
         let address = socket.local_addr().unwrap();
@@ -252,6 +264,7 @@ impl Node {
             address,
             stderr,
             segment_file,
+            _tools_file: tools_file,
             socket,
             startup,
         }
@@ -383,6 +396,7 @@ fn start_daemon(startup: &Startup, socket: &UdpSocket, segment: &OwnedFd, stderr
     let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
     let mut control = Control::new(ours).unwrap();
     control.send(startup);
+    control.authenticate(Sealer::new(startup, Direction::ToDaemon), Opener::new(startup, Direction::FromDaemon));
     let sources = [theirs.as_raw_fd(), socket.as_raw_fd(), segment.as_fd().as_raw_fd()];
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringwatchd"));
     command.stdin(Stdio::null()).stderr(stderr.try_clone().unwrap());

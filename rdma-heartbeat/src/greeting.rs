@@ -1,0 +1,338 @@
+//! How a tool and `ringwatchd` make sure of each other with a key of the job, after the kernel has said that both belong to
+//! the same user.
+//!
+//! | step | who speaks | bytes | |
+//! |---:|---|---:|---|
+//! | 1 | `ringwatchd` | 4 | version of these steps |
+//! | | | 16 | random |
+//! | | | 4, 4 | process and descriptor under which the key for tools can be opened |
+//! | 2 | tool | 16 | random |
+//! | | | 32 | BLAKE3 of both random numbers and `tool`, keyed with that key |
+//! | 3 | `ringwatchd` | 32 | the same with `ringwatchd` |
+//!
+//! The key for tools is derived from that of the job, which cannot be had from it. It is in an anonymous file of the runtime
+//! daemon that nobody can write, so nothing of it is left behind, and only the job's user and root can open it.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::socket::{getsockopt, sockopt};
+use serde::{Deserialize, Serialize};
+
+const VERSION: u32 = 1;
+const PURPOSE: &str = "ringwatch tools";
+const RANDOM: usize = 16;
+const MAC: usize = 32;
+const GREETING: usize = 4 + RANDOM + 4 + 4;
+const ANSWER: usize = RANDOM + MAC;
+
+type Random = [u8; RANDOM];
+
+/// The key for the tools of a job.
+#[derive(Clone)]
+pub struct ToolKey([u8; 32]);
+
+/// Where tools find it: in this descriptor of this process, which is the runtime daemon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its process number.
+    pub pid: u32,
+    /// The descriptor there.
+    pub descriptor: u32,
+}
+
+impl Place {
+    /// The place of a file of this process.
+    #[must_use]
+    pub fn of(file: &OwnedFd) -> Self {
+        Self { pid: std::process::id(), descriptor: file.as_raw_fd().unsigned_abs() }
+    }
+
+    fn path(self) -> String {
+        format!("/proc/{}/fd/{}", self.pid, self.descriptor)
+    }
+}
+
+impl ToolKey {
+    /// That of the job with this key.
+    #[must_use]
+    pub fn of(job_key: &[u8; 32]) -> Self {
+        Self(blake3::derive_key(PURPOSE, job_key))
+    }
+
+    /// In a file without a name, which stays as it is.
+    ///
+    /// # Errors
+    /// If the system has no memory or no descriptor left.
+    pub fn publish(&self) -> io::Result<OwnedFd> {
+        let file = memfd_create(c"ringwatch-tools", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        let mut file = File::from(file);
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o400))?;
+        file.write_all(&self.0)?;
+        let seals = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+        Ok(file.into())
+    }
+
+    /// Where `user` says it is.
+    fn read(place: Place, user: u32) -> io::Result<Self> {
+        let mut key = [0; 32];
+        let mut read = || {
+            // Nothing must wait, or be lost, if it is anything else: root asks the daemons of all users.
+            let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+            let mut file = File::options().read(true).custom_flags(flags).open(place.path())?;
+            let data = file.metadata()?;
+            if !data.is_file() || data.len() != key.len() as u64 || data.uid() != user {
+                return Err(io::Error::other("something else is there"));
+            }
+            file.read_exact(&mut key)
+        };
+        read().map_err(|error| {
+            let path = place.path();
+            io::Error::other(format!(
+                "the key for tools in {path}, a file of the runtime daemon, cannot be read ({error})"
+            ))
+        })?;
+        Ok(Self(key))
+    }
+
+    fn mac(&self, who: &str, daemons: &Random, tools: &Random) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        hasher.update(daemons).update(tools).update(who.as_bytes()).finalize()
+    }
+}
+
+/// One that has called `ringwatchd`.
+pub struct Caller {
+    /// The connection.
+    pub stream: UnixStream,
+    random: Random,
+    heard: Vec<u8>,
+    is_known: bool,
+}
+
+impl Caller {
+    /// Greets one that belongs to the daemon's user or root: anybody may connect to an abstract socket.
+    ///
+    /// # Errors
+    /// If it is somebody else, or is gone.
+    pub fn new(stream: UnixStream, place: Place) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        if !may_speak(user_of(&stream)?, nix::unistd::getuid().as_raw()) {
+            return Err(ErrorKind::PermissionDenied.into());
+        }
+        let mut caller = Self { stream, random: random()?, heard: Vec::with_capacity(ANSWER), is_known: false };
+        caller.greet(place)?;
+        Ok(caller)
+    }
+
+    fn greet(&mut self, place: Place) -> io::Result<()> {
+        let (pid, descriptor) = (place.pid.to_le_bytes(), place.descriptor.to_le_bytes());
+        self.stream.write_all(&[&VERSION.to_le_bytes()[..], &self.random, &pid, &descriptor].concat())
+    }
+
+    /// Whether it has shown that it has the key; hears what it has answered.
+    ///
+    /// # Errors
+    /// If it has not the key, or is gone.
+    pub fn is_known(&mut self, key: &ToolKey) -> io::Result<bool> {
+        while !self.is_known {
+            let mut piece = [0; ANSWER];
+            match self.stream.read(&mut piece[self.heard.len()..]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(length) => self.heard.extend_from_slice(&piece[self.heard.len()..][..length]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            if let Some((tools, mac)) = answer(&self.heard) {
+                // The comparison takes the same time wherever they differ.
+                if key.mac("tool", &self.random, tools) != *mac {
+                    return Err(ErrorKind::PermissionDenied.into());
+                }
+                let mac = key.mac("ringwatchd", &self.random, tools);
+                // It was sent next to nothing yet, so there is room.
+                self.stream.write_all(mac.as_bytes())?;
+                self.is_known = true;
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn answer(heard: &[u8]) -> Option<(&Random, &[u8; MAC])> {
+    let (random, mac) = heard.split_first_chunk()?;
+    Some((random, mac.try_into().ok()?))
+}
+
+/// Makes sure of the `ringwatchd` at the other end, and it of this process.
+///
+/// # Errors
+/// If it is another user's, has not the key, is of another version or does not answer; if the key is out of reach.
+pub fn introduce(stream: &mut UnixStream) -> io::Result<()> {
+    let (user, own) = (user_of(stream)?, nix::unistd::getuid().as_raw());
+    if !may_speak(own, user) && !may_speak(user, own) {
+        return Err(io::Error::other("the socket belongs to another user"));
+    }
+    let mut greeting = [0; GREETING];
+    stream.read_exact(&mut greeting)?;
+    let (daemons, place) = greeted(&greeting).ok_or_else(|| io::Error::other("it is another version of ringwatchd"))?;
+    let (key, tools) = (ToolKey::read(place, user)?, random()?);
+    stream.write_all(&[&tools[..], key.mac("tool", &daemons, &tools).as_bytes()].concat())?;
+    let mut mac = [0; MAC];
+    stream.read_exact(&mut mac)?;
+    if key.mac("ringwatchd", &daemons, &tools) == mac {
+        Ok(())
+    } else {
+        Err(io::Error::other("who answers there has not the key of the job"))
+    }
+}
+
+fn greeted(bytes: &[u8; GREETING]) -> Option<(Random, Place)> {
+    let (version, rest) = bytes.split_first_chunk()?;
+    let (random, rest) = rest.split_first_chunk()?;
+    let (pid, rest) = rest.split_first_chunk()?;
+    let descriptor = rest.first_chunk()?;
+    let place = Place { pid: u32::from_le_bytes(*pid), descriptor: u32::from_le_bytes(*descriptor) };
+    (u32::from_le_bytes(*version) == VERSION).then_some((*random, place))
+}
+
+/// Whose the other end is: anybody may connect to an abstract socket, or listen on one.
+fn user_of(stream: &UnixStream) -> io::Result<u32> {
+    Ok(getsockopt(stream, sockopt::PeerCredentials)?.uid())
+}
+
+/// Root may speak with everybody, and others with themselves.
+fn may_speak(user: u32, with: u32) -> bool {
+    user == 0 || user == with
+}
+
+fn random() -> io::Result<Random> {
+    let mut bytes = [0; RANDOM];
+    // SAFETY: writes at most so many bytes into an array of that size.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), RANDOM, 0) };
+    if usize::try_from(got) == Ok(RANDOM) { Ok(bytes) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{as_stranger, wait_until};
+
+    const JOB_KEY: [u8; 32] = [7; 32];
+
+    fn called(place: Place) -> (Caller, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Caller::new(ours, place).unwrap(), theirs)
+    }
+
+    /// What the daemon finds, and what the tool.
+    fn meet(daemons: &ToolKey, place: Place) -> (io::Result<bool>, io::Result<()>) {
+        let (mut caller, mut stream) = called(place);
+        let tool = std::thread::spawn(move || introduce(&mut stream));
+        let mut found = Ok(false);
+        wait_until(|| {
+            found = caller.is_known(daemons);
+            !matches!(found, Ok(false))
+        });
+        drop(caller);
+        (found, tool.join().unwrap())
+    }
+
+    #[test]
+    fn who_has_the_key_is_known_and_knows_the_daemon() {
+        let key = ToolKey::of(&JOB_KEY);
+        let file = key.publish().unwrap();
+        let (daemon, tool) = meet(&key, Place::of(&file));
+        assert!(daemon.unwrap());
+        tool.unwrap();
+    }
+
+    /// The daemon of another user, which has nothing to say to this one but to root.
+    #[test]
+    fn root_may_ask_the_daemons_of_all_users() {
+        let key = ToolKey::of(&JOB_KEY);
+        let theirs = || (key.publish().unwrap(), UnixStream::pair().unwrap());
+        let Some((file, (daemon, mut stream))) = as_stranger(theirs) else { return };
+        let place = Place::of(&file);
+        let tool = std::thread::spawn(move || introduce(&mut stream));
+        daemon.set_nonblocking(true).unwrap();
+        let mut caller = Caller { stream: daemon, random: [3; RANDOM], heard: Vec::new(), is_known: false };
+        caller.greet(place).unwrap();
+        wait_until(|| caller.is_known(&key).unwrap());
+        tool.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn who_has_another_key_is_turned_away() {
+        let key = ToolKey::of(&JOB_KEY);
+        let other = ToolKey::of(&[8; 32]).publish().unwrap();
+        let (daemon, tool) = meet(&key, Place::of(&other));
+        assert_eq!(daemon.unwrap_err().kind(), ErrorKind::PermissionDenied);
+        assert_eq!(tool.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn an_answer_that_was_heard_before_is_worth_nothing() {
+        let key = ToolKey::of(&JOB_KEY);
+        let place = Place::default();
+        let (mut caller, mut stream) = called(place);
+        let mut greeting = [0; GREETING];
+        stream.read_exact(&mut greeting).unwrap();
+        let (daemons, _) = greeted(&greeting).unwrap();
+        let tools = random().unwrap();
+        let answer = [&tools[..], key.mac("tool", &daemons, &tools).as_bytes()].concat();
+        for half in answer.chunks(ANSWER / 2 + 1) {
+            assert!(!caller.is_known(&key).unwrap());
+            stream.write_all(half).unwrap();
+        }
+        assert!(caller.is_known(&key).unwrap());
+        let (mut caller, mut stream) = called(place);
+        stream.write_all(&answer).unwrap();
+        assert_eq!(caller.is_known(&key).unwrap_err().kind(), ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn who_only_says_the_tools_words_again_is_no_daemon() {
+        let key = ToolKey::of(&JOB_KEY);
+        let file = key.publish().unwrap();
+        let (mut caller, mut stream) = called(Place::of(&file));
+        let tool = std::thread::spawn(move || introduce(&mut stream));
+        caller.stream.set_nonblocking(false).unwrap();
+        let mut answer = [0; ANSWER];
+        caller.stream.read_exact(&mut answer).unwrap();
+        caller.stream.write_all(&answer[RANDOM..]).unwrap();
+        assert!(tool.join().unwrap().unwrap_err().to_string().contains("has not the key"));
+    }
+
+    #[test]
+    fn what_is_no_key_is_neither_waited_for_nor_taken() {
+        let (pipe, other) = nix::unistd::pipe().unwrap();
+        nix::unistd::write(&other, &[7; 64]).unwrap();
+        let user = nix::unistd::getuid().as_raw();
+        assert!(ToolKey::read(Place::of(&pipe), user).is_err());
+        let mut piece = [0; 100];
+        assert_eq!(nix::unistd::read(&pipe, &mut piece).unwrap(), 64, "all is still there");
+        let long = memfd_create(c"long", MFdFlags::MFD_CLOEXEC).unwrap();
+        nix::unistd::write(&long, &[7; 33]).unwrap();
+        assert!(ToolKey::read(Place::of(&long), user).is_err());
+        let key = ToolKey::of(&JOB_KEY).publish().unwrap();
+        assert!(ToolKey::read(Place::of(&key), user + 1).is_err());
+        assert!(ToolKey::read(Place::of(&key), user).is_ok());
+        assert!(ToolKey::read(Place { pid: u32::MAX, descriptor: 0 }, user).is_err());
+    }
+
+    #[test]
+    fn the_key_for_tools_is_not_the_jobs_and_nobody_can_change_it() {
+        let key = ToolKey::of(&JOB_KEY);
+        assert_ne!(key.0, JOB_KEY);
+        let mut file = File::from(key.publish().unwrap());
+        assert!(file.write_all(b"other").is_err());
+        assert!(file.set_len(0).is_err());
+    }
+}
