@@ -22,9 +22,21 @@ pub fn before_processes_are_known() -> u32 {
     cutoff | finalize | ignore_broken_pipes()
 }
 
-/// Parameters of the collective components. Returns what was changed, as a mask.
-pub fn before_collectives_are_chosen() -> u32 {
-    without_han() | honest_allgatherv()
+/// Parameters of the collective components, and of messages, before the first is sent; `neighbours`: how many ranks the
+/// node has. Returns what was changed, as a mask.
+pub fn before_collectives_are_chosen(neighbours: u32) -> u32 {
+    without_han() | honest_allgatherv() | early_fast_boxes(neighbours)
+}
+
+/// Who dies between the two steps with which it queues a message for a neighbour leaves that one's queue broken for
+/// everybody (`sm_fifo_write`). A fast box has one writer and one step. There are 32 for each receiver: where more ranks
+/// share a node, they go to those who speak most.
+fn early_fast_boxes(neighbours: u32) -> u32 {
+    const BOXES: u32 = 32;
+    if neighbours > BOXES + 1 {
+        return 0;
+    }
+    change(c"btl", Some(c"sm"), c"fbox_threshold", Default::EarlyFastBoxes, |parameter| parameter.set_integer(1))
 }
 
 fn without_han() -> u32 {

@@ -223,7 +223,7 @@ pub extern "C" fn rw_rank_open() -> c_int {
 pub extern "C" fn rw_rank_collectives_found() -> c_int {
     guarded(|| {
         let Some(rank) = RANK.get() else { return NOT_AVAILABLE };
-        rank.segment.note_changes(rank.slot, defaults::before_collectives_are_chosen());
+        rank.segment.note_changes(rank.slot, defaults::before_collectives_are_chosen(rank.segment.slots()));
         SUCCESS
     })
 }

@@ -17,16 +17,19 @@ pub enum Default {
     HonestAllgatherv = 16,
     /// Collective I/O by algorithms that bear failures.
     SteadyFiles = 32,
+    /// Fast boxes between the processes of a node from the first message on.
+    EarlyFastBoxes = 64,
 }
 
 impl Default {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::AddProcsCutoff,
         Self::AsyncFinalize,
         Self::NoHan,
         Self::IgnoreBrokenPipes,
         Self::HonestAllgatherv,
         Self::SteadyFiles,
+        Self::EarlyFastBoxes,
     ];
 
     /// The changes in a mask.
@@ -44,6 +47,7 @@ impl Default {
             Self::IgnoreBrokenPipes => "SIGPIPE=ignored",
             Self::HonestAllgatherv => "coll_tuned_allgatherv_algorithm=2",
             Self::SteadyFiles => "fcoll_vulcan_priority=0",
+            Self::EarlyFastBoxes => "btl_sm_fbox_threshold=1",
         }
     }
 }

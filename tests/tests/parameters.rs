@@ -375,8 +375,13 @@ fn a_log_that_cannot_be_written() {
 #[test]
 fn values_of_the_user_stay() {
     in_lab(|lab| {
-        let names =
-            ["coll_han_priority", "mpi_add_procs_cutoff", "async_mpi_finalize", "coll_tuned_allgatherv_algorithm"];
+        let names = [
+            "coll_han_priority",
+            "mpi_add_procs_cutoff",
+            "async_mpi_finalize",
+            "coll_tuned_allgatherv_algorithm",
+            "btl_sm_fbox_threshold",
+        ];
         let told = |job: Job| {
             let job = started(lab, job);
             job.end();
@@ -391,12 +396,14 @@ fn values_of_the_user_stay() {
                 })
             })
         };
-        assert_eq!(told(plain()), [true; 4]);
-        assert_eq!(told(plain().options(&["--mca", "coll_han_priority", "0"])), [false, true, true, true]);
-        assert_eq!(told(plain().options(&["--mca", "mpi_add_procs_cutoff", "1024"])), [true, false, true, true]);
-        assert_eq!(told(plain().environment("OMPI_MCA_async_mpi_finalize", "0")), [true, true, false, true]);
+        assert_eq!(told(plain()), [true; 5]);
+        assert_eq!(told(plain().options(&["--mca", "coll_han_priority", "0"])), [false, true, true, true, true]);
+        assert_eq!(told(plain().options(&["--mca", "mpi_add_procs_cutoff", "1024"])), [true, false, true, true, true]);
+        assert_eq!(told(plain().environment("OMPI_MCA_async_mpi_finalize", "0")), [true, true, false, true, true]);
         let rules = ["--mca", "coll_tuned_use_dynamic_rules", "0"];
-        assert_eq!(told(plain().options(&rules)), [true, true, true, false]);
+        assert_eq!(told(plain().options(&rules)), [true, true, true, false, true]);
+        let boxes = ["--mca", "btl_sm_fbox_threshold", "16"];
+        assert_eq!(told(plain().options(&boxes)), [true, true, true, true, false]);
     });
 }
 
