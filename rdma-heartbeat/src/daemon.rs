@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use propagation::{Action, Config, EndReason, Member, RankReason, RingOrder, Time};
+use propagation::{Action, Config, EndReason, Member, Message, RankReason, RingOrder, Time};
 use tracing::{info, warn};
 
 use crate::control::{Control, Received};
@@ -340,6 +340,12 @@ impl Daemon {
         self.chronicle.note(now, Event::Watching { emitter, observer });
         self.link = Link::Ring(Box::new(member));
         self.perform(now);
+        if self.startup.me == 0 && self.startup.incarnation > 0 {
+            // What the others have recorded, they have told the daemon before this one.
+            let dead: Vec<_> = self.job.dead_nodes().collect();
+            let living = (1..self.startup.launch.universe).filter(|node| !dead.contains(node));
+            living.for_each(|node| self.send(node, &Message::NewLife));
+        }
     }
 
     /// Sends the copies and answers that came up since the last time, those for the same node together.

@@ -16,6 +16,7 @@
 //! | this one | the records and where they are kept |
 //! | `courier` | the way to node 0: no I/O |
 //! | `feed` | asking for them |
+//! | `repeats` | what was told before: no I/O |
 //! | `timeline` | for people: no I/O |
 
 use std::time::{Duration, SystemTime};
@@ -25,9 +26,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::sink::Sink;
+use repeats::Repeats;
 
 pub mod courier;
 pub mod feed;
+pub mod repeats;
 pub mod timeline;
 
 /// Most bytes of a history in memory: some 20,000 records.
@@ -306,14 +309,16 @@ pub fn micros(time: Time) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Reads the lines of histories, in the order of the axis; lines that are none are skipped. Returns how many were.
+/// Reads the lines of histories, in the order of the axis; what was [told twice](repeats) is there once, and lines that are
+/// none are skipped. Returns how many were.
 #[must_use]
 pub fn read(text: &str) -> (Vec<Record>, usize) {
     let parsed = text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str::<Record>);
-    let (mut records, mut strange) = (Vec::new(), 0);
+    let (mut records, mut strange, mut repeats) = (Vec::new(), 0, Repeats::default());
     for record in parsed {
         match record {
-            Ok(record) => records.push(record),
+            Ok(record) if repeats.is_news(&record) => records.push(record),
+            Ok(_) => {}
             Err(_) => strange += 1,
         }
     }

@@ -104,6 +104,12 @@ impl Network {
         self.transport.set_roster(roster);
     }
 
+    /// The newest life of a node that was heard of, from 0.
+    #[must_use]
+    pub fn life_of(&self, node: NodeId) -> u32 {
+        self.opener.life_of(node)
+    }
+
     /// Sends a message to a node.
     pub fn send(&mut self, to: NodeId, message: &Message) {
         self.seal(to, message);

@@ -20,7 +20,9 @@ fn ringwatch(arguments: &[&str]) -> Output {
 /// The history as one node has it.
 fn history(cluster: &Cluster, node: u32) -> Vec<Record> {
     let name = name_of(feed::PREFIX, nix::unistd::getuid().as_raw(), &cluster.launch.nspace, node);
-    let text = std::io::read_to_string(feed::call(&name, false).unwrap()).unwrap();
+    // One that is being started does not listen yet.
+    let answer = eventually("an answer", || feed::call(&name, false).ok());
+    let text = std::io::read_to_string(answer).unwrap();
     let (records, strange) = read(&text);
     assert_eq!(strange, 0, "{text}");
     records
@@ -110,15 +112,37 @@ fn a_restarted_daemon_of_node_0_gets_the_parts_of_the_others_again() {
     cluster.signal_rank(1, Signal::SIGKILL);
     cluster.expect_ranks_dead(&[0, 1, 2], &[1]);
     wait_for(&cluster, 3, |event| matches!(event, Event::RankDead { rank: 1, .. }));
+    let job = cluster.launch.nspace.clone();
+    let mut follower = Command::new(env!("CARGO_BIN_EXE_ringwatch"))
+        .args(["events", "--follow", "--json", "--job", &job])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut followed = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(followed.next().unwrap().contains("\"started\""));
     cluster.nodes[0].kill_daemon();
     cluster.nodes[0].restart_daemon();
-    cluster.signal_rank(2, Signal::SIGKILL);
-    cluster.expect_ranks_dead(&[0, 1, 2], &[2]);
-    let records = wait_for(&cluster, 3, |event| matches!(event, Event::RankDead { rank: 2, .. }));
+    // Nobody else has died, and nothing else has happened that they would have to tell.
+    let records = wait_for(&cluster, 2, |event| matches!(event, Event::RankDead { rank: 1, .. }));
     find(&records, 0, |event| matches!(event, Event::Started { incarnation: 1, .. }));
     for node in [1, 2] {
         find(&records, node, |event| matches!(event, Event::RankDead { rank: 1, .. }));
     }
+    // Whoever follows hears both daemons, and of no death twice.
+    let mut rest = Vec::new();
+    while !rest.last().is_some_and(|line: &String| line.contains("\"incarnation\":1")) {
+        rest.push(followed.next().expect("it calls again"));
+    }
+    cluster.nodes[0].tell(&ToDaemon::Finished);
+    for node in &mut cluster.nodes {
+        assert!(node.daemon_exit().success());
+    }
+    rest.extend(followed);
+    assert!(follower.wait().unwrap().success());
+    let count = |words: &[&str]| rest.iter().filter(|line| words.iter().all(|word| line.contains(word))).count();
+    assert_eq!(count(&["\"started\"", "\"incarnation\":1"]), 1, "{rest:#?}");
+    assert_eq!(count(&["\"rank-dead\"", "\"node\":2"]), 1, "{rest:#?}");
+    assert_eq!(count(&["\"ended\"", "\"node\":0"]), 1, "{rest:#?}");
 }
 
 #[test]

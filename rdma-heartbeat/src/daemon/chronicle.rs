@@ -42,6 +42,8 @@ pub(super) struct Chronicle {
     timeout: Duration,
     /// Whose death is under way.
     fenced: BTreeSet<u32>,
+    /// The life of node 0's daemon that has had the records.
+    life_of_node_0: u32,
     /// When this daemon took over from another one.
     took_over: Option<Time>,
     /// By slot: how much of the log the rank has reported to MPI.
@@ -75,6 +77,7 @@ impl Chronicle {
             asked: BTreeMap::new(),
             fenced: BTreeSet::new(),
             timeout: launch.parameters.timeout,
+            life_of_node_0: 0,
             took_over: (startup.incarnation > 0).then(clock::now),
             raised: Vec::new(),
             errors: Vec::new(),
@@ -193,6 +196,10 @@ impl Daemon {
             self.chronicle.look(now, &self.segment);
         }
         if let Some(reporter) = self.chronicle.reporter.as_mut().filter(|_| self.link.is_ring()) {
+            let life = self.network.as_ref().map_or(0, |network| network.life_of(0));
+            if std::mem::replace(&mut self.chronicle.life_of_node_0, life) != life {
+                reporter.begin_again();
+            }
             let mut messages = Vec::new();
             reporter.tick(now, |message| messages.push(message));
             messages.iter().for_each(|message| self.send(0, message));

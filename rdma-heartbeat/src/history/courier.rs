@@ -143,6 +143,11 @@ impl Reporter {
         self.sent = self.sent.max(count);
     }
 
+    /// Node 0 may have been started again, and have nothing: it has all from the beginning.
+    pub fn begin_again(&mut self) {
+        (self.heard, self.sent) = (0, 0);
+    }
+
     /// How many there have been.
     fn count(&self) -> u64 {
         self.omitted + self.lines.len() as u64

@@ -2,15 +2,21 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use rdma_heartbeat::history::{self, Record, feed, timeline};
+use rdma_heartbeat::history::repeats::Repeats;
+use rdma_heartbeat::history::{self, Event, Record, feed, timeline};
 use rdma_heartbeat::status;
 
 use crate::print;
+
+/// How long a daemon may be missing before its job counts as over: several times what its plugin needs to start another.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// The command line of `ringwatch events`.
 #[derive(Args)]
@@ -70,26 +76,28 @@ fn follow_jobs(json: bool, job: Option<&str>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let (lines, arriving) = channel();
+    let (told, hears) = channel();
     let mut calls = 0;
-    for name in &names {
-        match feed::call(name, true) {
+    for name in names {
+        match feed::call(&name, true) {
             Ok(stream) => {
                 calls += 1;
-                let lines = lines.clone();
-                std::thread::spawn(move || {
-                    BufReader::new(stream).lines().map_while(Result::ok).try_for_each(|line| lines.send(line))
-                });
+                let told = told.clone();
+                std::thread::spawn(move || listen(&name, stream, &told));
             }
             Err(error) => eprintln!("ringwatch: no answer from {name}: {error}."),
         }
     }
-    drop(lines);
-    let mut shown = 0;
-    for record in arriving.iter().filter_map(|line| serde_json::from_str::<Record>(&line).ok()) {
-        if job.is_none_or(|job| record.job == job) {
-            print(&if json { line(&record) } else { timeline::line(&record, None) });
-            shown += 1;
+    drop(told);
+    let (mut shown, mut repeats) = (0, Repeats::default());
+    for heard in hears {
+        match heard {
+            Heard::FromTheBeginning => repeats.begin_again(),
+            Heard::Record(record) if job.is_none_or(|job| record.job == job) && repeats.is_news(&record) => {
+                print(&if json { line(&record) } else { timeline::line(&record, None) });
+                shown += 1;
+            }
+            Heard::Record(_) => {}
         }
     }
     if calls == 0 || shown == 0 {
@@ -97,6 +105,41 @@ fn follow_jobs(json: bool, job: Option<&str>) -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+/// What somebody who follows hears from a daemon.
+enum Heard {
+    /// It has been called again, and tells everything again.
+    FromTheBeginning,
+    Record(Box<Record>),
+}
+
+/// Hears a daemon, and the one that takes its place, until the job has ended; a reader that was too slow calls again.
+fn listen(name: &str, mut stream: UnixStream, told: &Sender<Heard>) {
+    loop {
+        let mut is_over = false;
+        for line in BufReader::new(&stream).lines().map_while(Result::ok) {
+            let Ok(record) = serde_json::from_str::<Record>(&line) else { continue };
+            is_over |= record.node == record.clock && matches!(record.event, Event::Ended { .. });
+            if told.send(Heard::Record(Box::new(record))).is_err() {
+                return;
+            }
+        }
+        if is_over {
+            return;
+        }
+        let until = Instant::now() + AGAIN;
+        stream = loop {
+            match feed::call(name, true) {
+                Ok(stream) => break stream,
+                Err(_) if Instant::now() > until => return,
+                Err(_) => std::thread::sleep(AGAIN / 50),
+            }
+        };
+        if told.send(Heard::FromTheBeginning).is_err() {
+            return;
+        }
+    }
 }
 
 fn ask_all() -> Result<String, String> {
