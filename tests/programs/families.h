@@ -167,9 +167,10 @@ static int round_neighbour(const Round *at) {
     return MPI_Comm_free(&circle);
 }
 
-/* No MPI at all for a while, and then a result. */
+/* No MPI at all for a while, every fourth time longer than any limit of the job, and then a result. */
 static int round_compute(const Round *at) {
-    long long end = now_ns() + 150 * 1000 * 1000;
+    static int times;
+    long long end = now_ns() + (++times % 4 ? 150 : 1200) * 1000LL * 1000;
     volatile unsigned work = 0;
     while (now_ns() < end) work += 1;
     return allreduce(at->comm, false, NULL);

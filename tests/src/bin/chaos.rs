@@ -12,7 +12,7 @@ use system_tests::Lab;
 use system_tests::chaos::bundle::{self, Traces};
 use system_tests::chaos::inject::{self, Around, Struck};
 use system_tests::chaos::limits::{self, LEFT_OUT, MACHINE};
-use system_tests::chaos::plan::{Plan, Weather};
+use system_tests::chaos::plan::{self, Plan, Weather};
 use system_tests::chaos::pulse::Pulse;
 use system_tests::chaos::verdict::{self, Verdict};
 use system_tests::chaos::weather::Storm;
@@ -24,10 +24,10 @@ use system_tests::job::Running;
 #[derive(Parser)]
 struct Arguments {
     /// Seed of the first job; the others have the numbers that follow
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = plan::SEED)]
     seed: u64,
     /// Ends after the job that brings the number of faults that were carried out to this
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = plan::FAULTS, value_parser = clap::value_parser!(u32).range(1..))]
     faults: u32,
     /// Ends after so many jobs at the latest
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]

@@ -10,6 +10,10 @@ const FAMILIES: [&str; 11] =
     ["p2p", "any", "rooted", "all", "vector", "nonblocking", "persistent", "neighbour", "compute", "window", "file"];
 /// The one in which a death ends the job, as README says.
 const SPAWN: &str = "spawn";
+/// A seed whose plan and those of the following, until they have this many faults, leave out no kind of fault and no family.
+pub const SEED: u64 = 14;
+/// See [`SEED`].
+pub const FAULTS: u32 = 50;
 /// How a rank strikes itself.
 const HOW: [&str; 3] = ["kill", "segv", "stop"];
 
@@ -287,6 +291,26 @@ impl fmt::Display for Plan {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    /// What the plans from a seed on have, until there are enough faults.
+    fn kinds_and_families(seed: u64) -> (BTreeSet<&'static str>, BTreeSet<&'static str>) {
+        let (mut kinds, mut families, mut faults) = (BTreeSet::new(), BTreeSet::new(), 0);
+        for plan in (seed..).map(Plan::new) {
+            faults += plan.faults.len();
+            kinds.extend(plan.faults.iter().map(|(_, fault)| fault.kind()));
+            families.extend(plan.families);
+            if faults >= FAULTS as usize {
+                break;
+            }
+        }
+        (kinds, families)
+    }
+
+    #[test]
+    fn a_short_run_leaves_out_no_kind_of_fault_and_no_family() {
+        let (kinds, families) = kinds_and_families(SEED);
+        assert_eq!((kinds.len(), families.len()), (11, FAMILIES.len() + 1), "{kinds:?}, {families:?}");
+    }
 
     #[test]
     fn a_seed_is_always_the_same_plan() {
