@@ -10,6 +10,9 @@ use super::plan::{Fault, Plan};
 use crate::diary::{Diaries, Entry, PROC_FAILED};
 use crate::{Outcome, TIMEOUT};
 
+/// `MPI_ERR_OTHER`.
+const OTHER: &str = "16";
+
 /// How a job went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -29,7 +32,9 @@ pub enum Verdict {
 pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> BTreeSet<&'static str> {
     // However it ends, nobody has been told a lie.
     let ended = limits::ended(plan, struck, &outcome.stderr);
-    outcome.no_lies_but(|error| ended.is_some() && is_in_spawn(&outcome.diaries, error));
+    let starts_badly = matches!(plan.faults.last(), Some((_, Fault::Init { .. })));
+    let is_of_the_start = |error: &Entry| starts_badly && error.details.first().is_some_and(|class| class == OTHER);
+    outcome.no_lies_but(|error| is_of_the_start(error) || ended.is_some() && is_in_spawn(&outcome.diaries, error));
     told_after_the_first_strike(plan, struck, outcome);
     nobody_spawned_was_stopped(outcome, events);
     if let Some(limit) = ended {
@@ -44,7 +49,8 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> 
     match plan.faults.last() {
         Some((_, Fault::Init { .. })) => {
             ended_or_recovered(outcome);
-            if outcome.status == 0 { BTreeSet::new() } else { [limits::INIT].into() }
+            let goes_on = outcome.status == 0 && !outcome.diaries.all("error").any(is_of_the_start);
+            if goes_on { BTreeSet::new() } else { [limits::INIT].into() }
         }
         Some((_, Fault::Launcher)) => {
             outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
