@@ -46,11 +46,11 @@ pub fn greetings(bytes: &[u8]) {
     let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
     let mut caller = Caller::new(ours, Place::default()).expect("one of the same user");
     if theirs.write_all(bytes).is_ok() {
-        assert!(!caller.is_known(&ToolKey::of(&[7; 32])).unwrap_or(false), "nobody guesses a MAC");
+        assert!(!caller.is_known(&ToolKey::of(&[7; 32]), "ringwatch/7/job/0").unwrap_or(false), "nobody guesses a MAC");
     }
     let (mut ours, mut theirs) = UnixStream::pair().expect("two sockets");
     let written = theirs.write_all(bytes).and_then(|()| theirs.shutdown(Shutdown::Write));
-    assert!(written.is_err() || introduce(&mut ours).is_err(), "nobody guesses a MAC");
+    assert!(written.is_err() || introduce(&mut ours, "ringwatch/7/job/0").is_err(), "nobody guesses a MAC");
 }
 
 /// Answers that `ringwatch` gets: a status report, or a history, which comes in the order of its axis.

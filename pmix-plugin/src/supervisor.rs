@@ -306,9 +306,10 @@ impl Supervisor {
         let child = command.spawn()?;
         let pidfd = pidfd_open(child.id())?;
         *lock(&self.present) = i32::try_from(child.id()).ok().zip(pidfd.try_clone().ok());
+        // First, so that a job that is spawned now is either in its first packet or told afterwards.
+        let mut control = lock(&self.control);
         let startup = lock(&self.startup).clone();
         let packet = encode(&startup).map_err(io::Error::other)?;
-        let mut control = lock(&self.control);
         send(ours.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL)?;
         *control = Some((ours.try_clone()?, Sealer::new(&startup, Direction::ToDaemon)));
         Ok(Instance { control: ours, opener: Opener::new(&startup, Direction::FromDaemon), pidfd })

@@ -37,13 +37,16 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes over one end of a `SOCK_SEQPACKET` socket pair.
+    /// Takes over one end of a `SOCK_SEQPACKET` socket pair that a process of this user has made.
     ///
     /// # Errors
     /// If the descriptor is anything else.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         if getsockopt(&socket, sockopt::SockType)? != SockType::SeqPacket {
             return Err(io::Error::other("the control socket is not a packet socket"));
+        }
+        if getsockopt(&socket, sockopt::PeerCredentials)?.uid() != nix::unistd::getuid().as_raw() {
+            return Err(io::Error::other("the control socket belongs to another user"));
         }
         Ok(Self { socket, seals: None, outbox: VecDeque::new(), outbox_bytes: 0, closed: false })
     }
@@ -170,7 +173,7 @@ mod tests {
     use super::*;
     use crate::launch::{FromDaemon, Startup, ToDaemon};
     use crate::seal::Direction;
-    use crate::testing::startup;
+    use crate::testing::{as_stranger, startup};
     use nix::sys::socket::{AddressFamily, SockFlag, socketpair};
 
     fn pair(kind: SockType) -> (OwnedFd, OwnedFd) {
@@ -233,5 +236,7 @@ mod tests {
         send(a.as_raw_fd(), &[0xff; 40], MsgFlags::empty()).unwrap();
         assert!(matches!(Control::new(b).unwrap().receive::<ToDaemon>(), Received::Unknown));
         assert!(Control::new(pair(SockType::Stream).0).is_err());
+        let Some((strangers, _)) = as_stranger(|| pair(SockType::SeqPacket)) else { return };
+        assert!(Control::new(strangers).is_err());
     }
 }

@@ -7,11 +7,13 @@
 //! | | | 16 | random |
 //! | | | 4, 4 | process and descriptor under which the key for tools can be opened |
 //! | 2 | tool | 16 | random |
-//! | | | 32 | BLAKE3 of both random numbers and `tool`, keyed with that key |
-//! | 3 | `ringwatchd` | 32 | the same with `ringwatchd` |
+//! | | | 32 | BLAKE3 of both random numbers, who it is and the name of the socket, keyed with that key |
+//! | 3 | `ringwatchd` | 32 | the same |
 //!
 //! The key for tools is derived from that of the job, which cannot be had from it. It is in an anonymous file of the runtime
-//! daemon that nobody can write, so nothing of it is left behind, and only the job's user and root can open it.
+//! daemon that nobody can write, so nothing of it is left behind. The kernel lets those open it who have the user, the group
+//! and no fewer rights than that daemon, in its PID namespace. Root, too, asks its own daemons only: those of others could
+//! tell it anything, for as long as they like.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -83,7 +85,7 @@ impl ToolKey {
     fn read(place: Place, user: u32) -> io::Result<Self> {
         let mut key = [0; 32];
         let mut read = || {
-            // Nothing must wait, or be lost, if it is anything else: root asks the daemons of all users.
+            // Nothing must wait, or be lost, if it is anything else.
             let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
             let mut file = File::options().read(true).custom_flags(flags).open(place.path())?;
             let data = file.metadata()?;
@@ -95,16 +97,24 @@ impl ToolKey {
         read().map_err(|error| {
             let path = place.path();
             io::Error::other(format!(
-                "the key for tools in {path}, a file of the runtime daemon, cannot be read ({error})"
+                "the key for tools in {path}, a file of mpirun or prted, cannot be read ({error}): who asks must have the user, \
+                 the group and no fewer rights than that process, and see it"
             ))
         })?;
         Ok(Self(key))
     }
 
-    fn mac(&self, who: &str, daemons: &Random, tools: &Random) -> blake3::Hash {
+    fn mac(&self, who: Who, socket: &str, daemons: &Random, tools: &Random) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        hasher.update(daemons).update(tools).update(who.as_bytes()).finalize()
+        hasher.update(daemons).update(tools).update(&[who as u8]).update(socket.as_bytes()).finalize()
     }
+}
+
+/// Who shows that it has the key.
+#[derive(Clone, Copy)]
+enum Who {
+    Tool,
+    Daemon,
 }
 
 /// One that has called `ringwatchd`.
@@ -117,13 +127,13 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Greets one that belongs to the daemon's user or root: anybody may connect to an abstract socket.
+    /// Greets one that belongs to the daemon's user or root.
     ///
     /// # Errors
     /// If it is somebody else, or is gone.
     pub fn new(stream: UnixStream, place: Place) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        if !may_speak(user_of(&stream)?, nix::unistd::getuid().as_raw()) {
+        if !is_trusted(user_of(&stream)?) {
             return Err(ErrorKind::PermissionDenied.into());
         }
         let mut caller = Self { stream, random: random()?, heard: Vec::with_capacity(ANSWER), is_known: false };
@@ -136,11 +146,11 @@ impl Caller {
         self.stream.write_all(&[&VERSION.to_le_bytes()[..], &self.random, &pid, &descriptor].concat())
     }
 
-    /// Whether it has shown that it has the key; hears what it has answered.
+    /// Whether it has shown that it has the key and means the socket of this name; hears what it has answered.
     ///
     /// # Errors
     /// If it has not the key, or is gone.
-    pub fn is_known(&mut self, key: &ToolKey) -> io::Result<bool> {
+    pub fn is_known(&mut self, key: &ToolKey, socket: &str) -> io::Result<bool> {
         while !self.is_known {
             let mut piece = [0; ANSWER];
             match self.stream.read(&mut piece[self.heard.len()..]) {
@@ -152,10 +162,10 @@ impl Caller {
             }
             if let Some((tools, mac)) = answer(&self.heard) {
                 // The comparison takes the same time wherever they differ.
-                if key.mac("tool", &self.random, tools) != *mac {
+                if key.mac(Who::Tool, socket, &self.random, tools) != *mac {
                     return Err(ErrorKind::PermissionDenied.into());
                 }
-                let mac = key.mac("ringwatchd", &self.random, tools);
+                let mac = key.mac(Who::Daemon, socket, &self.random, tools);
                 // It was sent next to nothing yet, so there is room.
                 self.stream.write_all(mac.as_bytes())?;
                 self.is_known = true;
@@ -170,23 +180,23 @@ fn answer(heard: &[u8]) -> Option<(&Random, &[u8; MAC])> {
     Some((random, mac.try_into().ok()?))
 }
 
-/// Makes sure of the `ringwatchd` at the other end, and it of this process.
+/// Makes sure of the `ringwatchd` at the other end, whose socket has this name, and it of this process.
 ///
 /// # Errors
 /// If it is another user's, has not the key, is of another version or does not answer; if the key is out of reach.
-pub fn introduce(stream: &mut UnixStream) -> io::Result<()> {
-    let (user, own) = (user_of(stream)?, nix::unistd::getuid().as_raw());
-    if !may_speak(own, user) && !may_speak(user, own) {
+pub fn introduce(stream: &mut UnixStream, socket: &str) -> io::Result<()> {
+    let user = user_of(stream)?;
+    if !is_trusted(user) {
         return Err(io::Error::other("the socket belongs to another user"));
     }
     let mut greeting = [0; GREETING];
     stream.read_exact(&mut greeting)?;
     let (daemons, place) = greeted(&greeting).ok_or_else(|| io::Error::other("it is another version of ringwatchd"))?;
     let (key, tools) = (ToolKey::read(place, user)?, random()?);
-    stream.write_all(&[&tools[..], key.mac("tool", &daemons, &tools).as_bytes()].concat())?;
+    stream.write_all(&[&tools[..], key.mac(Who::Tool, socket, &daemons, &tools).as_bytes()].concat())?;
     let mut mac = [0; MAC];
     stream.read_exact(&mut mac)?;
-    if key.mac("ringwatchd", &daemons, &tools) == mac {
+    if key.mac(Who::Daemon, socket, &daemons, &tools) == mac {
         Ok(())
     } else {
         Err(io::Error::other("who answers there has not the key of the job"))
@@ -207,9 +217,9 @@ fn user_of(stream: &UnixStream) -> io::Result<u32> {
     Ok(getsockopt(stream, sockopt::PeerCredentials)?.uid())
 }
 
-/// Root may speak with everybody, and others with themselves.
-fn may_speak(user: u32, with: u32) -> bool {
-    user == 0 || user == with
+/// Root, and who this process belongs to.
+fn is_trusted(user: u32) -> bool {
+    user == 0 || user == nix::unistd::getuid().as_raw()
 }
 
 fn random() -> io::Result<Random> {
@@ -222,9 +232,10 @@ fn random() -> io::Result<Random> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{as_stranger, wait_until};
+    use crate::testing::wait_until;
 
     const JOB_KEY: [u8; 32] = [7; 32];
+    const SOCKET: &str = "ringwatch/7/job/0";
 
     fn called(place: Place) -> (Caller, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -234,10 +245,10 @@ mod tests {
     /// What the daemon finds, and what the tool.
     fn meet(daemons: &ToolKey, place: Place) -> (io::Result<bool>, io::Result<()>) {
         let (mut caller, mut stream) = called(place);
-        let tool = std::thread::spawn(move || introduce(&mut stream));
+        let tool = std::thread::spawn(move || introduce(&mut stream, SOCKET));
         let mut found = Ok(false);
         wait_until(|| {
-            found = caller.is_known(daemons);
+            found = caller.is_known(daemons, SOCKET);
             !matches!(found, Ok(false))
         });
         drop(caller);
@@ -253,21 +264,6 @@ mod tests {
         tool.unwrap();
     }
 
-    /// The daemon of another user, which has nothing to say to this one but to root.
-    #[test]
-    fn root_may_ask_the_daemons_of_all_users() {
-        let key = ToolKey::of(&JOB_KEY);
-        let theirs = || (key.publish().unwrap(), UnixStream::pair().unwrap());
-        let Some((file, (daemon, mut stream))) = as_stranger(theirs) else { return };
-        let place = Place::of(&file);
-        let tool = std::thread::spawn(move || introduce(&mut stream));
-        daemon.set_nonblocking(true).unwrap();
-        let mut caller = Caller { stream: daemon, random: [3; RANDOM], heard: Vec::new(), is_known: false };
-        caller.greet(place).unwrap();
-        wait_until(|| caller.is_known(&key).unwrap());
-        tool.join().unwrap().unwrap();
-    }
-
     #[test]
     fn who_has_another_key_is_turned_away() {
         let key = ToolKey::of(&JOB_KEY);
@@ -275,6 +271,23 @@ mod tests {
         let (daemon, tool) = meet(&key, Place::of(&other));
         assert_eq!(daemon.unwrap_err().kind(), ErrorKind::PermissionDenied);
         assert_eq!(tool.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    /// Somebody between the two hands on what each says, from another socket of the same job.
+    #[test]
+    fn who_means_another_socket_is_turned_away() {
+        let key = ToolKey::of(&JOB_KEY);
+        let file = key.publish().unwrap();
+        let (mut caller, mut stream) = called(Place::of(&file));
+        let tool = std::thread::spawn(move || introduce(&mut stream, "ringwatch-events/7/job/0"));
+        let mut found = Ok(false);
+        wait_until(|| {
+            found = caller.is_known(&key, SOCKET);
+            !matches!(found, Ok(false))
+        });
+        assert_eq!(found.unwrap_err().kind(), ErrorKind::PermissionDenied);
+        drop(caller);
+        assert!(tool.join().unwrap().is_err());
     }
 
     #[test]
@@ -286,15 +299,15 @@ mod tests {
         stream.read_exact(&mut greeting).unwrap();
         let (daemons, _) = greeted(&greeting).unwrap();
         let tools = random().unwrap();
-        let answer = [&tools[..], key.mac("tool", &daemons, &tools).as_bytes()].concat();
+        let answer = [&tools[..], key.mac(Who::Tool, SOCKET, &daemons, &tools).as_bytes()].concat();
         for half in answer.chunks(ANSWER / 2 + 1) {
-            assert!(!caller.is_known(&key).unwrap());
+            assert!(!caller.is_known(&key, SOCKET).unwrap());
             stream.write_all(half).unwrap();
         }
-        assert!(caller.is_known(&key).unwrap());
+        assert!(caller.is_known(&key, SOCKET).unwrap());
         let (mut caller, mut stream) = called(place);
         stream.write_all(&answer).unwrap();
-        assert_eq!(caller.is_known(&key).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        assert_eq!(caller.is_known(&key, SOCKET).unwrap_err().kind(), ErrorKind::PermissionDenied);
     }
 
     #[test]
@@ -302,7 +315,7 @@ mod tests {
         let key = ToolKey::of(&JOB_KEY);
         let file = key.publish().unwrap();
         let (mut caller, mut stream) = called(Place::of(&file));
-        let tool = std::thread::spawn(move || introduce(&mut stream));
+        let tool = std::thread::spawn(move || introduce(&mut stream, SOCKET));
         caller.stream.set_nonblocking(false).unwrap();
         let mut answer = [0; ANSWER];
         caller.stream.read_exact(&mut answer).unwrap();

@@ -25,7 +25,7 @@ pub enum Token {
     Rank(u32),
     /// The waiting thread of [`crate::lifeline`].
     Lifelines,
-    /// The socket on which status reports are asked for.
+    /// The socket on which status reports are asked for, or a connection to it.
     Status,
     /// The socket on which the history is asked for, or a connection to it.
     Feed,

@@ -141,6 +141,7 @@ pub fn name_of(prefix: &str, uid: u32, job: &str, node: NodeId) -> String {
 
 /// The side of `ringwatchd`.
 pub struct Server {
+    name: String,
     listener: UnixListener,
     key: ToolKey,
     place: Place,
@@ -162,9 +163,9 @@ impl Server {
     /// If the name is taken or the system refuses.
     pub fn new(job: &str, node: NodeId, key: ToolKey, place: Place) -> io::Result<Self> {
         let name = socket_name(nix::unistd::getuid().as_raw(), job, node);
-        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, key, place, connections: Vec::new() })
+        Ok(Self { name, listener, key, place, connections: Vec::new() })
     }
 
     /// What becomes readable when somebody asks.
@@ -184,13 +185,20 @@ impl Server {
                 self.connections.push(Connection { caller, report: None, sent: 0, until: now + PATIENCE });
             }
         }
-        self.serve(now, report);
+        self.serve(now, poller, report);
     }
 
     /// Goes on with callers that have something to say or to hear.
-    pub fn serve(&mut self, now: Time, report: impl Fn() -> Report) {
-        let key = &self.key;
-        self.connections.retain_mut(|connection| now < connection.until && connection.goes_on(key, &report));
+    pub fn serve(&mut self, now: Time, poller: &Poller, report: impl Fn() -> Report) {
+        let Self { name, key, connections, .. } = self;
+        connections.retain_mut(|connection| {
+            now < connection.until
+                && match connection.caller.is_known(key, name) {
+                    Ok(true) => connection.hands_out(poller, &report),
+                    Ok(false) => true,
+                    Err(_) => false,
+                }
+        });
     }
 
     /// Whether reports are on their way: then [`Server::serve`] has something to do.
@@ -201,13 +209,13 @@ impl Server {
 }
 
 impl Connection {
-    fn goes_on(&mut self, key: &ToolKey, report: impl Fn() -> Report) -> bool {
-        match self.caller.is_known(key) {
-            Ok(true) => {}
-            Ok(false) => return true,
-            Err(_) => return false,
-        }
-        let report = self.report.get_or_insert_with(|| postcard::to_stdvec(&report()).unwrap_or_default());
+    /// Whether there is more to send.
+    fn hands_out(&mut self, poller: &Poller, report: impl Fn() -> Report) -> bool {
+        let report = self.report.get_or_insert_with(|| {
+            // What it says besides is not read.
+            poller.remove(&self.caller.stream);
+            postcard::to_stdvec(&report()).unwrap_or_default()
+        });
         while self.sent < report.len() {
             match self.caller.stream.write(&report[self.sent..]) {
                 Ok(length) => self.sent += length,
@@ -250,7 +258,7 @@ pub fn names_in(list: &str, prefix: &str, uid: Option<u32>) -> Vec<String> {
 pub fn ask(name: &str) -> io::Result<Report> {
     let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    greeting::introduce(&mut stream)?;
+    greeting::introduce(&mut stream, name)?;
     let mut bytes = Vec::new();
     stream.take(LONGEST).read_to_end(&mut bytes)?;
     postcard::from_bytes(&bytes).map_err(|_| io::Error::other("the answer is that of another version of ringwatchd"))

@@ -20,7 +20,7 @@ impl Daemon {
 
     pub(super) fn go_on_with_questions(&mut self, now: Time) {
         if let Some(mut server) = self.status.take() {
-            server.serve(now, || self.report(now));
+            server.serve(now, &self.poller, || self.report(now));
             self.status = Some(server);
         }
     }

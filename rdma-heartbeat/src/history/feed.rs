@@ -1,7 +1,7 @@
 //! Asking for a history: an abstract Unix socket of the node that hands out its lines, those to come included.
 //!
 //! Only the job's owner and root are answered ([`greeting`](crate::greeting)). A caller that shuts down its side wants no
-//! more than there is; what it sends besides is not read. At the end of the daemon the connections are closed.
+//! more than there is; what it sends besides is thrown away. At the end of the daemon the connections are closed.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -26,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The side of `ringwatchd`.
 pub struct Feed {
+    name: String,
     listener: UnixListener,
     key: ToolKey,
     place: Place,
@@ -48,9 +49,9 @@ impl Feed {
     /// If the name is taken or the system refuses.
     pub fn new(job: &str, node: NodeId, key: ToolKey, place: Place) -> io::Result<Self> {
         let name = name_of(PREFIX, nix::unistd::getuid().as_raw(), job, node);
-        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, key, place, connections: Vec::new() })
+        Ok(Self { name, listener, key, place, connections: Vec::new() })
     }
 
     /// What becomes readable when somebody calls.
@@ -76,8 +77,12 @@ impl Feed {
 
     /// Sends what is new.
     pub fn serve(&mut self, now: Time, lines: Lines<'_>) {
-        let key = &self.key;
-        self.connections.retain_mut(|connection| connection.goes_on(now, key, lines));
+        let Self { name, key, connections, .. } = self;
+        connections.retain_mut(|connection| match connection.caller.is_known(key, name) {
+            Ok(true) => connection.goes_on(now, lines),
+            Ok(false) => now < connection.moved + PATIENCE,
+            Err(_) => false,
+        });
     }
 
     /// Whether somebody has not taken everything yet: then [`Feed::serve`] has something to do.
@@ -93,12 +98,8 @@ impl Connection {
         lines.bytes.get(had..).unwrap_or_default()
     }
 
-    fn goes_on(&mut self, now: Time, key: &ToolKey, lines: Lines<'_>) -> bool {
-        match self.caller.is_known(key) {
-            Ok(true) => self.is_known = true,
-            Ok(false) => return now < self.moved + PATIENCE,
-            Err(_) => return false,
-        }
+    fn goes_on(&mut self, now: Time, lines: Lines<'_>) -> bool {
+        self.is_known = true;
         let mut unread = [0; 256];
         // Bounded, because somebody may send without end.
         for _ in 0..4 {
@@ -133,7 +134,7 @@ impl Connection {
 pub fn call(name: &str, follow: bool) -> io::Result<UnixStream> {
     let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    greeting::introduce(&mut stream)?;
+    greeting::introduce(&mut stream, name)?;
     if follow {
         stream.set_read_timeout(None)?;
     } else {
