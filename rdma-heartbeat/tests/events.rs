@@ -4,7 +4,7 @@ mod cluster;
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use cluster::{Cluster, PERIOD, TIMEOUT, eventually, launch, send_signal};
 use nix::sys::signal::Signal;
@@ -15,6 +15,19 @@ use rdma_heartbeat::status::name_of;
 
 fn ringwatch(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ringwatch")).args(arguments).output().unwrap()
+}
+
+/// Somebody who follows a job, and the lines that it prints after the first.
+fn follow(job: &str) -> (Child, impl Iterator<Item = String>) {
+    let mut follower = Command::new(env!("CARGO_BIN_EXE_ringwatch"))
+        .args(["events", "--follow", "--json", "--job", job])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // It has called when its first line has come.
+    assert!(lines.next().unwrap().contains("\"started\""));
+    (follower, lines)
 }
 
 /// The history as one node has it.
@@ -113,13 +126,7 @@ fn a_restarted_daemon_of_node_0_gets_the_parts_of_the_others_again() {
     cluster.expect_ranks_dead(&[0, 1, 2], &[1]);
     wait_for(&cluster, 3, |event| matches!(event, Event::RankDead { rank: 1, .. }));
     let job = cluster.launch.nspace.clone();
-    let mut follower = Command::new(env!("CARGO_BIN_EXE_ringwatch"))
-        .args(["events", "--follow", "--json", "--job", &job])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut followed = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(followed.next().unwrap().contains("\"started\""));
+    let (mut follower, mut followed) = follow(&job);
     cluster.nodes[0].kill_daemon();
     cluster.nodes[0].restart_daemon();
     // Nobody else has died, and nothing else has happened that they would have to tell.
@@ -152,14 +159,7 @@ fn the_command_tells_people_and_programs_the_same_as_the_file() {
     launch.parameters.events = folder.join("%j.%n.jsonl").display().to_string();
     let mut cluster = Cluster::running(launch);
     let job = cluster.launch.nspace.clone();
-    let mut follower = Command::new(env!("CARGO_BIN_EXE_ringwatch"))
-        .args(["events", "--follow", "--json", "--job", &job])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut followed = BufReader::new(follower.stdout.take().unwrap()).lines();
-    // It has called when its first line has come.
-    assert!(followed.next().unwrap().unwrap().contains("\"started\""));
+    let (mut follower, followed) = follow(&job);
     cluster.signal_rank(1, Signal::SIGKILL);
     cluster.expect_ranks_dead(&[0, 1], &[1]);
     wait_for(&cluster, 2, |event| matches!(event, Event::RankDead { .. }));
@@ -184,7 +184,7 @@ fn the_command_tells_people_and_programs_the_same_as_the_file() {
     assert!(asked.iter().all(|record| written.contains(record)), "{asked:#?} is in {written:#?}");
     find(&written, 0, |event| matches!(event, Event::Ended { .. }));
     // Whoever follows hears the end, too, and comes to its own.
-    let rest: Vec<String> = followed.map(Result::unwrap).collect();
+    let rest: Vec<String> = followed.collect();
     assert!(follower.wait().unwrap().success());
     assert_eq!(rest.len() + 1, written.len());
     std::fs::remove_dir_all(&folder).unwrap();
