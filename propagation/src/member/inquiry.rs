@@ -84,11 +84,11 @@ impl Repeated {
 }
 
 impl Suspicion {
-    /// The arbiter was heard at `now`, or must be given time from then on.
-    fn extend(&mut self, now: Time, confirm: Time) {
+    /// The arbiter was heard at `now`, or must be given time from then on; for so long it may have nothing to say.
+    fn extend(&mut self, now: Time, confirm: Time, quiet: Time) {
         self.question.until = now.saturating_add(confirm);
         // The contact may get lost once more, and those who shared the last doubt have done with it, too.
-        self.doubt_at = Some(now.saturating_add(certainty(confirm)));
+        self.doubt_at = Some(now.saturating_add(certainty(confirm)).saturating_add(quiet));
     }
 }
 
@@ -105,7 +105,7 @@ impl Inquiries {
     /// Starts all the waiting anew.
     pub fn forgive(&mut self, now: Time, confirm: Time) {
         if let Some(suspicion) = &mut self.suspicion {
-            suspicion.extend(now, confirm);
+            suspicion.extend(now, confirm, Time::ZERO);
         }
         if let Some(probe) = &mut self.probe {
             probe.question.until = now.saturating_add(patience(confirm));
@@ -206,7 +206,9 @@ impl Member {
         let Some(suspicion) = &mut self.inquiries.suspicion else {
             return was_held;
         };
-        suspicion.extend(now, self.config.confirm);
+        // Where the question is not asked again, the arbiter's next word is its verdict, after the trial.
+        let quiet = if self.config.lossless { self.config.trial } else { Time::ZERO };
+        suspicion.extend(now, self.config.confirm, quiet);
         if self.links.emitter() == self.config.arbiter {
             // The suspect itself is heard: only its heartbeats go astray.
             self.inquiries.suspicion = None;

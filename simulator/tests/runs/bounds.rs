@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use propagation::graph::neighbours;
+use propagation::{NodeId, RingOrder};
 use simulator::{Failures, Purpose, Scenario, Strategy, Stream, all_threads, batch, bounds, run};
 
 use crate::MS;
@@ -14,24 +15,31 @@ fn overlapping(seed: u64) -> Scenario {
     let strategy = if stream.below(3) == 0 { Strategy::Tree } else { Strategy::Circulant };
     // Where nothing can be left out large runs take long.
     let large = !one_port || stream.below(8) == 0;
-    let exponent = stream.below(if large { 6 } else { 3 });
-    let nodes = (8_u32 << exponent) + stream.below(8 << exponent) as u32;
+    let exponent = stream.below(if large { 7 } else { 4 });
+    let nodes = (4_u32 << exponent) + stream.below(4 << exponent) as u32;
+    // Whose word then counts, and who lives as long as the job.
+    let arbiter = !one_port && stream.below(4) == 0;
+    let order = if stream.below(4) == 0 { shuffled(nodes, &mut stream) } else { RingOrder::default() };
     let tau = MS;
     let period = tau * (3 + stream.below(20) as u32);
     // With one port a message may wait for as long as a broadcast takes: then a shorter timeout is not perfect.
     let longest = if one_port { bounds::broadcast(nodes, tau) } else { tau };
-    let timeout = period + longest + tau * (1 + stream.below(200) as u32);
+    // A question to the arbiter, and its answer, take two messages' time of a tenth of the timeout.
+    let slack = if arbiter { 20 } else { 1 };
+    let timeout = period + longest + tau * (slack + stream.below(200) as u32);
     let count = 1 + stream.below(u64::from(bounds::tolerated(nodes))) as u32;
     let gap = (timeout - period - longest).as_nanos() as u64;
     // Half of them strike neighbours, from one side or the other, as in the proof's worst case.
-    let first = stream.below(u64::from(nodes)) as u32;
+    let spared = u32::from(arbiter);
+    let others = nodes - spared;
+    let first = stream.below(u64::from(others)) as u32;
     let direction = stream.below(4);
     let (mut at, mut list) = (Duration::ZERO, Vec::<(u32, Duration)>::new());
     for number in 0..count {
         let node = match direction {
-            0 => (first + number) % nodes,
-            1 => (first + nodes - number) % nodes,
-            _ => std::iter::repeat_with(|| stream.below(u64::from(nodes)) as u32)
+            0 => spared + (first + number) % others,
+            1 => spared + (first + others - number) % others,
+            _ => std::iter::repeat_with(|| spared + stream.below(u64::from(others)) as u32)
                 .find(|node| list.iter().all(|(taken, _)| taken != node))
                 .expect("there are more nodes than failures"),
         };
@@ -40,12 +48,23 @@ fn overlapping(seed: u64) -> Scenario {
     }
     Scenario {
         tau,
+        arbiter,
+        order,
         one_port,
         strategy,
         seed,
         failures: Failures::Schedule(list),
         ..Scenario::new(nodes, period, timeout)
     }
+}
+
+/// Any order of so many nodes.
+fn shuffled(nodes: u32, stream: &mut Stream) -> RingOrder {
+    let mut order: Vec<NodeId> = (0..nodes).collect();
+    for left in (1..order.len()).rev() {
+        order.swap(left, stream.below(left as u64 + 1) as usize);
+    }
+    RingOrder::new(order).expect("a permutation")
 }
 
 /// What a run exceeds, in a sentence with its seed.
@@ -76,7 +95,8 @@ fn check(runs: u64) {
     assert!(violations.is_empty(), "{} of {runs} runs: {}", violations.len(), violations[0]);
 }
 
-/// Every set of at most floor(log2 n) - 1 nodes that forward nothing leaves a broadcast that reaches all others.
+/// Every set of at most floor(log2 n) - 1 nodes that forward nothing leaves a broadcast that reaches all others, over at
+/// most 8 log2 n hops, which is B(n) if each takes tau.
 fn check_every_set(sizes: impl Iterator<Item = u32>) {
     for nodes in sizes {
         let links: Vec<u64> =
@@ -87,7 +107,10 @@ fn check_every_set(sizes: impl Iterator<Item = u32>) {
             let mut set: u64 = (1 << size) - 1;
             while set >> (nodes - 1) == 0 {
                 let crashed = set << 1;
-                assert_eq!(reached(&links, crashed), all & !crashed, "{nodes} nodes without {crashed:b}");
+                let (reached, hops) = reached(&links, crashed);
+                assert_eq!(reached, all & !crashed, "{nodes} nodes without {crashed:b}");
+                let bound = bounds::broadcast(nodes, MS).as_secs_f64() / MS.as_secs_f64();
+                assert!(f64::from(hops) <= bound, "{hops} hops among {nodes} nodes without {crashed:b}");
                 if set == 0 {
                     break;
                 }
@@ -99,8 +122,9 @@ fn check_every_set(sizes: impl Iterator<Item = u32>) {
     }
 }
 
-fn reached(links: &[u64], crashed: u64) -> u64 {
-    let (mut reached, mut wave) = (1_u64, 1_u64);
+/// Who gets a copy, and over how many hops at most.
+fn reached(links: &[u64], crashed: u64) -> (u64, u32) {
+    let (mut reached, mut wave, mut hops) = (1_u64, 1_u64, 0);
     while wave != 0 {
         let mut next = 0;
         while wave != 0 {
@@ -109,8 +133,9 @@ fn reached(links: &[u64], crashed: u64) -> u64 {
         }
         wave = next & !reached & !crashed;
         reached |= wave;
+        hops += u32::from(wave != 0);
     }
-    reached
+    (reached, hops)
 }
 
 #[test]
