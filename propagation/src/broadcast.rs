@@ -29,7 +29,7 @@ impl Notice {
 pub(crate) struct Broadcasts {
     /// Those seen. A fixed window per source would not do: a node that loses hundreds of ranks at once has
     /// hundreds of broadcasts under way, which may arrive in any order.
-    seen: Seen,
+    seen: Ids,
     spreading: Vec<Spread>,
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn send(notice: &Arc<Notice>, targets: &[NodeId], out: &mut Vec<Actio
 
 /// A set of broadcasts in which those of one life of a source become one range once all the gaps are filled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Seen {
+pub(crate) struct Ids {
     /// Ascending, disjoint and not adjacent. A flat list, because a member hears of few sources.
     ranges: Vec<Range>,
 }
@@ -167,8 +167,8 @@ struct Range {
     last: u64,
 }
 
-impl Seen {
-    fn contains(&self, id: BroadcastId) -> bool {
+impl Ids {
+    pub fn contains(&self, id: BroadcastId) -> bool {
         self.before(id).1
     }
 
@@ -181,7 +181,7 @@ impl Seen {
     }
 
     /// Adds a broadcast; false if it was there.
-    fn insert(&mut self, id: BroadcastId) -> bool {
+    pub fn insert(&mut self, id: BroadcastId) -> bool {
         let (place, holds) = self.before(id);
         if holds {
             return false;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::broadcast::{self, BroadcastId};
+use crate::broadcast::{self, BroadcastId, Ids};
 use crate::graph::{self, tree};
 use crate::{Action, Message, NodeId, Notice, Route, Time};
 
@@ -17,7 +17,7 @@ use super::Member;
 pub(super) struct Trees {
     relays: Vec<Relay>,
     /// Those that this member rescued: it cannot answer for what is below it, nor that they are done.
-    rescued: Vec<BroadcastId>,
+    rescued: Ids,
 }
 
 /// This member's part in one broadcast.
@@ -106,7 +106,7 @@ impl Member {
                 }
                 self.report(now, index, out);
             }
-            (Route::Tree, None) if self.trees.rescued.contains(&id) => {
+            (Route::Tree, None) if self.trees.rescued.contains(id) => {
                 let notice = Arc::new(Notice { route: Route::Rescue, ..notice.clone() });
                 out.push(Action::Send { to: from, message: Message::Notice(notice) });
             }
@@ -126,7 +126,7 @@ impl Member {
             if waiting.len() < before {
                 self.report(now, index, out);
             }
-        } else if self.broadcasts.knows(id) && !self.trees.rescued.contains(&id) {
+        } else if self.broadcasts.knows(id) && !self.trees.rescued.contains(id) {
             out.push(Action::Send { to: from, message: done(id) });
         }
     }
@@ -140,7 +140,7 @@ impl Member {
 
     /// Takes part in a rescue from now on.
     pub(super) fn note_rescue(&mut self, id: BroadcastId) {
-        self.trees.rescued.push(id);
+        self.trees.rescued.insert(id);
     }
 
     fn rescue(&mut self, now: Time, index: usize, out: &mut Vec<Action>) {
