@@ -156,8 +156,10 @@ pub enum ScenarioError {
     },
 }
 
-/// Most bytes for who knows of whose death.
+/// Most bytes for a run: for members, who knows of whose death, and when each has its first copies.
 const MOST_BYTES: u64 = 4 << 30;
+/// Of a node with a member.
+const MEMBER_BYTES: u64 = 3 << 10;
 
 impl Scenario {
     /// A single failure at time 0 under the paper's protocol on a lossless network with tau = 1 ms.
@@ -312,11 +314,14 @@ impl Failures {
         if failures > nodes as usize {
             return Err(ScenarioError::TooManyFailures { failures, nodes });
         }
-        // A bit for each node and death that it knows.
         let failures = self.expected(nodes, scenario);
-        let bytes = u64::from(nodes) * (failures as u64 / 8);
+        let elision = scenario.elision();
+        let member = if elision.members { 0 } else { MEMBER_BYTES };
+        // For each death a bit, and four bytes where late copies are left out; in bits.
+        let death = if elision.copies { 33 } else { 1 };
+        let bytes = u64::from(nodes) * (failures as u64 * death / 8 + member);
         if bytes > MOST_BYTES {
-            let most = MOST_BYTES / u64::from(nodes) * 8;
+            let most = (MOST_BYTES / u64::from(nodes)).saturating_sub(member) * 8 / death;
             return Err(ScenarioError::Memory { failures, nodes, gib: bytes >> 30, most });
         }
         match self {

@@ -1,5 +1,7 @@
 //! What a run leaves out changes nothing.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use simulator::log::Entry;
 use simulator::{Elision, Failures, Outcome, Scenario, Strategy as Spreading, Work, run_logged};
@@ -50,6 +52,23 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// With the shortest timeout at which anything is left out, and to the last survivor.
+    #[test]
+    fn the_same_among_very_few(
+        (nodes, count) in (1_u32..9).prop_flat_map(|nodes| (Just(nodes), 1..nodes + 1)),
+        beyond in prop_oneof![Just(Duration::from_nanos(1)), Just(40 * MS)],
+        seed: u64,
+        strategy in prop_oneof![Just(Spreading::Circulant), Just(Spreading::Tree)],
+    ) {
+        let base = quick(nodes, count, seed);
+        let scenario = Scenario { strategy, timeout: base.period + base.tau + beyond, ..base };
+        prop_assert_eq!(played(&scenario, Elision::ALL), played(&scenario, Elision::NONE));
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// As many as in figure 4, and more than a byte has bits.
@@ -64,6 +83,15 @@ proptest! {
         let failures = Failures::Within { count, span: span * MS };
         let scenario = Scenario { failures, strategy, ..quick(nodes, 1, seed) };
         prop_assert_eq!(played(&scenario, Elision::ALL), played(&scenario, Elision::NONE));
+    }
+}
+
+#[test]
+#[ignore = "gigabytes and minutes"]
+fn the_same_among_as_many_as_in_the_figures() {
+    for strategy in [Spreading::Circulant, Spreading::Tree] {
+        let scenario = Scenario { strategy, ..quick(256_000, 1, 1) };
+        assert_eq!(played(&scenario, Elision::ALL), played(&scenario, Elision::NONE), "{strategy:?}");
     }
 }
 
