@@ -1,6 +1,7 @@
 //! The paper's figures, drawn again.
 
 pub mod chart;
+mod fit;
 mod kept;
 mod plan;
 mod point;
