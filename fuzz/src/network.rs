@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use propagation::wire::{BODY_AT, Opener, Sealer};
-use propagation::{Action, Config, EndReason, Member, Message, NodeId, NodeReason, RankReason, Time};
+use propagation::{
+    Action, Config, EndReason, Member, Message, NodeId, NodeReason, RankReason, RingOrder, Strategy, Time,
+};
 use rdma_heartbeat::history::courier::{Collector, Reporter, Told};
 use rdma_heartbeat::history::{Event, History};
 use rdma_heartbeat::rendezvous::{Rendezvous, Step};
@@ -49,8 +51,13 @@ pub fn member(bytes: &[u8]) {
     let Some(kind) = bytes.byte() else { return };
     let me = u32::from(kind) % UNIVERSE;
     let arbiter = if kind & 0x80 == 0 { Some(0) } else { None };
-    let config = Config { arbiter, ..Config::new(me, UNIVERSE, 10 * MS, 100 * MS) };
-    let mut member = Member::new(config, [], Time::ZERO);
+    let strategy = if kind & 0x40 == 0 { Strategy::Circulant } else { Strategy::Tree };
+    let backwards = RingOrder::new((0..UNIVERSE).rev().collect()).expect("a permutation");
+    let order = if kind & 0x20 == 0 { RingOrder::default() } else { backwards };
+    let former = if kind & 0x10 == 0 { None } else { Some((me + 2) % UNIVERSE) };
+    let dead = former.filter(|dead| arbiter != Some(*dead));
+    let config = Config { arbiter, strategy, order, ..Config::new(me, UNIVERSE, 10 * MS, 100 * MS) };
+    let mut member = Member::new(config, dead, Time::ZERO);
     let (mut now, mut stops, mut delivered, mut heard) = (Time::ZERO, 0, 0, 0);
     for _ in 0..STEPS {
         let Some((what, pause)) = bytes.byte().zip(bytes.byte()) else { break };
@@ -85,6 +92,8 @@ fn act(member: &mut Member, bytes: &mut Bytes, what: u8, now: Time, out: &mut Ve
         12 => member.end(now, EndReason::Finished, out),
         13 => member.declare(now, u32::from(bytes.byte().unwrap_or(0)), NodeReason::ConnectionLost, out),
         14 => member.announce_rank(now, u32::from(bytes.byte().unwrap_or(0)), RankReason::Stopped, out),
+        15 => member.leave(now, out),
+        16 => member.grow(now, UNIVERSE + u32::from(bytes.byte().unwrap_or(0)), out),
         from => {
             if let Some(message) = bytes.value() {
                 if let Message::Bundle(parts) = &message {

@@ -3,7 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use propagation::{Action, EndReason, Member, Message, NodeId, NodeReason, RankReason, Subject, Time};
+use propagation::Strategy as Spreading;
+use propagation::{Action, Config, EndReason, Member, Message, NodeId, NodeReason, RankReason, Subject, Time};
 
 use crate::wire::any_message;
 use crate::{MS, check, config};
@@ -84,8 +85,10 @@ fn assert_holds(out: &[Action], waits_for_arbiter: bool) {
 fn no_input_makes_a_member_panic_or_break_a_promise() {
     let inputs = vec((any_input(), 0..80_u32), 1..60);
     let arbiter = prop_oneof![Just(None), (0..UNIVERSE).prop_map(Some)];
-    check(1500, (0..UNIVERSE, arbiter, inputs), |(me, arbiter, inputs)| {
-        let mut member = Member::new(config(me, UNIVERSE, arbiter), [], Time::ZERO);
+    let strategy = prop::sample::select(vec![Spreading::Circulant, Spreading::Tree]);
+    check(1500, (0..UNIVERSE, arbiter, strategy, inputs), |(me, arbiter, strategy, inputs)| {
+        let config = Config { strategy, ..config(me, UNIVERSE, arbiter) };
+        let mut member = Member::new(config, [], Time::ZERO);
         let (mut now, mut out) = (Time::ZERO, vec![]);
         for (input, pause) in inputs {
             now += pause * MS;

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use propagation::Strategy as Spreading;
 use propagation::{Config, EndReason, Member, NodeId, RankReason, StopReason, Subject};
 
-use crate::network::{Network, Random};
+use crate::network::{Network, Node, Random};
 
 /// Milliseconds in which things happen.
 const STORM: u64 = 400;
@@ -21,6 +21,9 @@ const STORM: u64 = 400;
 const BEARABLE: u64 = 30;
 /// Microseconds that a message may take if a suspect is to answer within its trial of 10 ms.
 const ANSWERABLE: u64 = 4_000;
+
+/// Makes of a seed the one of who joins and leaves, so that the rest of a plan does not depend on that.
+const MEMBERSHIP: u64 = 0x6a01_6e5e_6c65_6176;
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -38,6 +41,10 @@ enum Event {
     /// These are cut off from the others for so many milliseconds.
     Split(Vec<NodeId>, u32),
     Heal,
+    /// A node leaves in order.
+    Leave(NodeId),
+    /// So many nodes join.
+    Join(u32),
 }
 
 /// What happens, and on what network.
@@ -80,8 +87,23 @@ impl Plan {
             }
             plan.events.push((at, event));
         }
+        plan.change_members(&mut Random(seed ^ MEMBERSHIP), deaths);
         plan.events.sort_by_key(|(at, _)| *at);
         plan
+    }
+
+    /// Now and then nodes join, and one leaves.
+    fn change_members(&mut self, random: &mut Random, deaths: u64) {
+        let mut at = || 100 + random.below(STORM) as u32;
+        let (joins, leaves) = (at(), at());
+        if random.below(4) == 0 {
+            self.events.push((joins, Event::Join(1 + random.below(4) as u32)));
+        }
+        // Until it is answered it may count as dead.
+        if random.below(4) == 0 && (!self.fair || deaths > 0) {
+            let leaver = 1 + random.below(u64::from(self.universe) - 1) as NodeId;
+            self.events.push((leaves, Event::Leave(leaver)));
+        }
     }
 
     /// `deaths` and `silence` are what is left of them where it is fair.
@@ -122,6 +144,8 @@ struct Storm {
     touched: BTreeSet<NodeId>,
     /// Ranks that died, by node.
     ranks: BTreeSet<(NodeId, u32)>,
+    /// The same before the first of those who joined; of these it is the launcher who tells them.
+    before_joining: BTreeSet<(NodeId, u32)>,
     /// How many facts each node had been told of when its present life began.
     born: Vec<usize>,
 }
@@ -132,7 +156,9 @@ impl Storm {
         let mut network = Network::with(plan.universe, seed, |config| Config { strategy: plan.strategy, ..config });
         (network.loss, network.duplication, network.delay) = (plan.loss, plan.duplication, 50..=plan.longest_delay);
         let born = vec![0; plan.universe as usize];
-        Storm { network, plan, gone: BTreeSet::new(), touched: BTreeSet::new(), ranks: BTreeSet::new(), born }
+        let (gone, touched) = (BTreeSet::new(), BTreeSet::new());
+        let (ranks, before_joining) = (BTreeSet::new(), BTreeSet::new());
+        Storm { network, plan, gone, touched, ranks, before_joining, born }
     }
 
     /// Lets it all happen, and then time to settle it.
@@ -195,7 +221,7 @@ impl Storm {
                 self.touched.insert(node);
             }
             Event::Suspend(length) => {
-                (0..self.plan.universe).for_each(|node| network.pause(node, length));
+                (0..network.nodes.len() as u32).for_each(|node| network.pause(node, length));
                 network.run(length);
             }
             Event::Jump(node, length) => {
@@ -207,7 +233,17 @@ impl Storm {
                 self.touched.extend(cut);
             }
             Event::Heal => network.heal(),
-            Event::Resign(_) | Event::Rank(..) | Event::Restart(_) => {}
+            Event::Leave(node) if network.runs(node) && !self.gone.contains(&node) => {
+                network.call(node, Member::leave);
+                self.gone.insert(node);
+            }
+            Event::Join(count) if network.runs(0) => {
+                self.before_joining.clone_from(&self.ranks);
+                network.join(0, count);
+                let known = |node: &Node| node.facts.len();
+                self.born.extend(network.nodes[self.plan.universe as usize..].iter().map(known));
+            }
+            Event::Resign(_) | Event::Rank(..) | Event::Restart(_) | Event::Leave(_) | Event::Join(_) => {}
         }
     }
 
@@ -238,7 +274,7 @@ impl Storm {
         if let Some(node) = survivors.iter().find(|node| self.network.nodes[**node as usize].held) {
             return Err(format!("node {node} still holds its ranks"));
         }
-        let gone: Vec<_> = (0..self.plan.universe).filter(|node| !survivors.contains(node)).collect();
+        let gone: Vec<_> = (0..self.network.nodes.len() as u32).filter(|node| !survivors.contains(node)).collect();
         self.network.settled(&gone)
     }
 
@@ -257,7 +293,8 @@ impl Storm {
                     "node {me} is told twice of rank {rank} of node {home}"
                 );
                 let known = times(rank, 0) > 0;
-                let must = survivors.contains(&home);
+                let is_told_otherwise = me >= self.plan.universe && self.before_joining.contains(&(home, rank));
+                let must = survivors.contains(&home) && !is_told_otherwise;
                 assert!(known || !must, "node {me} is not told of rank {rank} of node {home}");
             }
         }

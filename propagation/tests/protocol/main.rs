@@ -31,8 +31,11 @@ fn config(me: NodeId, universe: u32, arbiter: Option<NodeId>) -> Config {
     Config { arbiter, ..Config::new(me, universe, 10 * MS, 100 * MS) }
 }
 
-/// Checks a property for so many inputs, which are the same in every run.
+/// Checks a property for so many inputs, which are the same in every run; for `PROPERTY_TESTS_TIMES` as many, if that is
+/// set.
 fn check<S: Strategy>(cases: u32, inputs: S, property: impl Fn(S::Value)) {
+    let times = std::env::var("PROPERTY_TESTS_TIMES").map_or(1, |times| times.parse().expect("a number"));
+    let cases = cases * times;
     let cases = Cases { cases, failure_persistence: None, ..Cases::default() };
     let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let result = TestRunner::new_with_rng(cases, random).run(&inputs, |input| {

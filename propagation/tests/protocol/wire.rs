@@ -41,6 +41,15 @@ fn example() -> Message {
     copy(Notice { source: 4, incarnation: 1, seq: 77, subject, suspector, dead, left, universe, route })
 }
 
+/// In the order of their numbers.
+const END_REASONS: [EndReason; 5] = [
+    EndReason::Finished,
+    EndReason::LauncherLost,
+    EndReason::InitFailure,
+    EndReason::FencingOff,
+    EndReason::NoSurvivor,
+];
+
 /// An authentic envelope with this body.
 fn reseal(body: &[u8]) -> Vec<u8> {
     let mut envelope = seal(&Message::Probe)[..32].to_vec();
@@ -72,12 +81,12 @@ fn the_layout_is_the_documented_one() {
     assert_eq!(envelope, expected);
 }
 
-#[test]
-fn the_bodies_of_all_other_messages_are_the_documented_ones() {
+/// All messages but notices and bundles, and their bodies.
+fn plain_messages() -> Vec<(Message, Vec<u8>)> {
     let (source, incarnation, seq, node) = (300, 1, 77, 300);
     let addresses = vec!["1.2.3.4:300".parse().unwrap(), "[102::304]:5".parse().unwrap()];
     let v6 = [1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 5];
-    for (message, body) in [
+    let messages = [
         (Message::NewObserver, &[1][..]),
         (Message::Suspect { node }, &[2, 0xac, 2]),
         (Message::Ack { source, incarnation, seq }, &[4, 0xac, 2, 1, 77]),
@@ -101,9 +110,15 @@ fn the_bodies_of_all_other_messages_are_the_documented_ones() {
         (Message::JobSuspended, &[19]),
         (Message::Transport { word: vec![200, 9] }, &[20, 2, 200, 9]),
         (Message::NewLife, &[22]),
-    ] {
+    ];
+    messages.map(|(message, body): (_, &[u8])| (message, body.to_vec())).into()
+}
+
+#[test]
+fn the_bodies_of_all_other_messages_are_the_documented_ones() {
+    for (message, body) in plain_messages() {
         let envelope = seal(&message);
-        assert_eq!(&envelope[32..envelope.len() - 16], body, "{message:?}");
+        assert_eq!(envelope[32..envelope.len() - 16], body, "{message:?}");
     }
 }
 
@@ -121,6 +136,33 @@ fn the_body_of_a_notice_is_the_documented_one() {
         &[0xe8, 0x07, 1],
     ];
     assert_eq!(envelope[32..envelope.len() - 16], body.concat());
+}
+
+#[test]
+fn subjects_and_their_reasons_have_the_documented_numbers() {
+    let node = |number, reason| (Subject::Node { node: 5, reason }, vec![0, 5, number]);
+    let rank = |bytes: &[u8], reason| (Subject::Rank { rank: 7, node: 5, reason }, [&[1, 7, 5], bytes].concat());
+    let subjects = [
+        node(0, NodeReason::Silent),
+        node(1, NodeReason::Resigned),
+        node(2, NodeReason::ConnectionLost),
+        node(3, NodeReason::Left),
+        // Zigzag: 2 is 4, -1 is 1.
+        rank(&[0, 4], RankReason::Exited { status: 2 }),
+        rank(&[0, 1], RankReason::Exited { status: -1 }),
+        rank(&[1, 18], RankReason::Signaled { signal: 9 }),
+        rank(&[2], RankReason::Stopped),
+        rank(&[3], RankReason::Reported),
+        rank(&[4], RankReason::Early),
+        (Subject::Doubt, vec![3]),
+        (Subject::Grown, vec![4]),
+    ];
+    let ends = END_REASONS.iter().zip(0..).map(|(&reason, number)| (Subject::End { reason }, vec![2, number]));
+    for (subject, bytes) in subjects.into_iter().chain(ends) {
+        let Message::Notice(notice) = example() else { panic!("a notice") };
+        let envelope = seal(&copy(Notice { subject, ..(*notice).clone() }));
+        assert_eq!(envelope[36..36 + bytes.len()], bytes, "{subject:?}");
+    }
 }
 
 #[test]
@@ -146,17 +188,18 @@ fn the_body_of_a_bundle_is_the_documented_one_and_holds_no_other() {
 #[test]
 fn every_truncation_and_every_flipped_bit_of_an_authentic_body_is_refused_or_another_message() {
     let bundle = pack(vec![(TO, example()), (TO, example())]).remove(0).1;
-    for sent in [example(), bundle] {
+    for sent in plain_messages().into_iter().map(|(message, _)| message).chain([example(), bundle]) {
         let envelope = seal(&sent);
         let body = &envelope[32..envelope.len() - 16];
         for len in 0..body.len() {
-            assert_eq!(open(&reseal(&body[..len])), Err(Rejected::Malformed), "{len}");
+            assert_eq!(open(&reseal(&body[..len])), Err(Rejected::Malformed), "{len} of {sent:?}");
         }
         for bit in 0..body.len() * 8 {
             let mut body = body.to_vec();
             body[bit / 8] ^= 1 << (bit % 8);
             let opened = open(&reseal(&body));
-            assert!(opened.map_or_else(|error| error == Rejected::Malformed, |(_, message)| message != sent));
+            let is_harmless = opened.map_or_else(|error| error == Rejected::Malformed, |(_, message)| message != sent);
+            assert!(is_harmless, "bit {bit} of {sent:?}");
         }
     }
 }
@@ -297,7 +340,7 @@ fn any_subject(nodes: Range<u32>) -> impl Strategy<Value = Subject> {
     prop_oneof![
         (nodes.clone(), node_reason).prop_map(|(node, reason)| Subject::Node { node, reason }),
         (nodes.clone(), nodes, rank_reason).prop_map(|(rank, node, reason)| Subject::Rank { rank, node, reason }),
-        Just(Subject::End { reason: EndReason::Finished }),
+        prop::sample::select(END_REASONS.to_vec()).prop_map(|reason| Subject::End { reason }),
         Just(Subject::Doubt),
         Just(Subject::Grown)
     ]

@@ -21,6 +21,11 @@ fn promised(universe: u32) -> u32 {
     universe.ilog2() - 1
 }
 
+/// What both graphs bear beyond that: twice as many, of k = floor(log2 n).
+fn borne(universe: u32) -> u32 {
+    promised(universe) * 2
+}
+
 /// Runs a broadcast of node 0 for every set of up to `most` nodes that crash, each after any number of messages
 /// below its own number in `points`. Returns the number of runs.
 fn every_crash(fresh: &Wave, points: &[u32], most: u32) -> u64 {
@@ -57,6 +62,26 @@ fn the_tree_reaches_everybody_for_every_set_of_crashes_at_every_moment_up_to_16(
     for universe in 2..=16 {
         let fresh = wave(universe, Spreading::Tree);
         every_crash(&fresh, &moments(&fresh), promised(universe));
+    }
+}
+
+/// The tree by its rescue, which takes the other graph.
+#[test]
+fn both_reach_everybody_for_every_set_of_twice_as_many_crashes_up_to_8() {
+    for (universe, strategy) in (2..=8).flat_map(|universe| BOTH.map(|strategy| (universe, strategy))) {
+        let fresh = wave(universe, strategy);
+        every_crash(&fresh, &moments(&fresh), borne(universe));
+    }
+}
+
+#[test]
+#[ignore = "minutes in release mode"]
+fn both_reach_everybody_for_every_set_of_twice_as_many_crashes_up_to_16() {
+    for universe in 9..=16 {
+        let tree = wave(universe, Spreading::Tree);
+        let runs = every_crash(&tree, &vec![2; universe as usize], borne(universe))
+            + every_crash(&wave(universe, Spreading::Circulant), &vec![1; universe as usize], borne(universe));
+        println!("{universe}: {runs} runs");
     }
 }
 
@@ -112,14 +137,14 @@ fn the_circulant_graph_reaches_everybody_for_every_set_of_crashes_up_to_33() {
     }
 }
 
-/// The number of nodes, a seed, and who crashes after how many messages: as many as are promised.
+/// The number of nodes, a seed, and who crashes after how many messages: as many as are borne.
 fn any_crashes(sizes: std::ops::Range<u32>) -> impl Strategy<Value = (u32, u64, Vec<(NodeId, u32)>)> {
     sizes.prop_flat_map(|universe| {
         // Random nodes hardly ever cut a tree near its root; powers of two do.
         let near_root = (0..universe.ilog2()).prop_map(|exponent| 1 << exponent);
         let node = prop_oneof![2 => 0..universe, 1 => near_root, 1 => 0..universe.ilog2()];
         let after = prop_oneof![Just(0), 0..3_u32, 0..60_u32];
-        let crashes = proptest::collection::vec((node, after), promised(universe) as usize);
+        let crashes = proptest::collection::vec((node, after), borne(universe) as usize);
         (Just(universe), any::<u64>(), crashes)
     })
 }
@@ -152,6 +177,7 @@ fn everybody_is_reached_among_many_though_messages_overtake_each_other() {
 fn everybody_is_reached_among_very_many_though_messages_overtake_each_other() {
     reaches_everybody(2_000, 17..400);
     reaches_everybody(40, 400..20_000);
+    reaches_everybody(2, 200_000..260_000);
 }
 
 #[test]
