@@ -1,5 +1,5 @@
-//! For an hour nobody is declared dead who is not, at short periods and under different loads; what comes out is the
-//! smallest period without a false declaration.
+//! For an hour nobody who lives is declared dead, or even suspected, at short periods and under different loads; what
+//! comes out is the smallest period without a false declaration, and without a false suspicion.
 
 use std::fs;
 use std::io::Write;
@@ -23,7 +23,7 @@ const OVERLOAD: usize = 4;
 /// What the ranks do, two on each host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Workload {
-    /// They compute and do not speak MPI.
+    /// They compute for 150 ms, every fourth time for 1.2 s, and then speak with each other.
     Compute,
     /// They send each other messages without a pause.
     Exchange,
@@ -52,7 +52,7 @@ fn soak(lab: &Lab, period: u64, workload: Workload, span: Duration) -> Soaked {
         .limit(span + Duration::from_secs(60));
     let seconds = format!("{}s", span.as_secs());
     job = match workload {
-        Workload::Compute => job.program(&["ringwatch", "load", "--threads", "1", "--time", &seconds]),
+        Workload::Compute => job.arguments(&["--op", "none", "--hold", "--mix", "compute"]),
         Workload::Exchange | Workload::Overload => job.arguments(&["--op", "ring", "--busy"]),
     };
     let mut loads = Loads(Vec::new());
@@ -66,11 +66,13 @@ fn soak(lab: &Lab, period: u64, workload: Workload, span: Duration) -> Soaked {
         loads.0.extend(HOSTS.map(load));
     }
     let mut job = job.start(lab);
-    if workload != Workload::Compute {
+    if workload == Workload::Compute {
+        job.wait_for("carries-on", &job.ranks());
+    } else {
         job.wait_until_blocked();
-        std::thread::sleep(span);
-        job.end();
     }
+    std::thread::sleep(span);
+    job.end();
     // A rank that was declared would make mpirun end otherwise; how, the history tells.
     let outcome = job.finish();
     drop(loads);
@@ -119,7 +121,7 @@ impl Drop for Loads {
 
 #[test]
 #[ignore = "takes an hour: a part of scripts/test --full"]
-fn nobody_is_declared_in_an_hour_of_soaking() {
+fn nobody_is_suspected_in_an_hour_of_soaking() {
     let lab = Lab::open();
     let seconds = std::env::var("SYSTEM_TESTS_SOAK").map_or(HOUR, |text| text.parse().expect("seconds"));
     let span = Duration::from_secs(seconds / (PERIODS.len() * WORKLOADS.len()) as u64);
@@ -142,6 +144,6 @@ fn nobody_is_declared_in_an_hour_of_soaking() {
     let promised = |soaked: &&Soaked| {
         soaked.period == PERIODS[0] || (soaked.period == PERIODS[2] && soaked.workload != Workload::Overload)
     };
-    let broken: Vec<_> = all.iter().filter(promised).filter(|soaked| soaked.declared > 0).collect();
-    assert!(broken.is_empty(), "somebody was declared who lived: {broken:?}");
+    let broken: Vec<_> = all.iter().filter(promised).filter(|soaked| soaked.declared + soaked.suspected > 0).collect();
+    assert!(broken.is_empty(), "somebody was suspected or declared who lived: {broken:?}");
 }
