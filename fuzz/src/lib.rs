@@ -5,7 +5,7 @@
 //!
 //! | module | parsers |
 //! |---|---|
-//! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags |
+//! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags and RDMA ports |
 //! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment |
 //! | [`files`] | topology, parameter file, histories for people |
 //! | [`system`] | what the kernel says about processes, sockets and RDMA ports, streams, names of ports and jobs |

@@ -25,6 +25,7 @@ targets! {
     rendezvous: fuzz::network::rendezvous;
     records: fuzz::network::records;
     words: fuzz::network::words;
+    offers: fuzz::network::offers;
     packets: fuzz::local::packets;
     greetings: fuzz::local::greetings;
     answers: fuzz::local::answers;

@@ -19,7 +19,7 @@ use rdma_heartbeat::launch::{Carrier, FromDaemon, LaunchData};
 use rdma_heartbeat::network::Network;
 use rdma_heartbeat::segment::{Entry, Phase};
 use rdma_heartbeat::status::Report;
-use rdma_heartbeat::transport::verbs::Offer;
+use rdma_heartbeat::transport::verbs::words::Offer;
 use rdma_heartbeat::transport::{AtOnce, Flags, Inlet, Means, Outlet, Udp, Verbs};
 
 /// An emulated machine takes its time.

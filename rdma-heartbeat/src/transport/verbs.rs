@@ -6,7 +6,8 @@
 //!
 //! | file | part |
 //! |---|---|
-//! | this one | offers and answers, and which errors mean what |
+//! | this one | slots that are offered and written, and which errors mean what |
+//! | `words` | offers and answers |
 //! | `port` | which RDMA port belongs to an address |
 //! | `slot` | memory that one peer can write |
 //! | `pair` | reliable connections |
@@ -22,19 +23,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::means::{Inlet, Means, Outlet};
 use library::Device;
 use pair::{Completion, Far, Pair};
 use port::{DEVICES, Port};
 use slot::Slot;
+use words::{Answer, Offer, understand};
 
 mod layout;
 mod library;
 mod pair;
 pub mod port;
 mod slot;
+pub mod words;
 
 /// Room for writes under way. A peer that does not answer fails the first of them long before it is used up, unless
 /// heartbeats follow each other faster than the device repeats.
@@ -43,28 +44,6 @@ const DEPTH: u32 = 64;
 const SIGNAL_EVERY: u64 = 16;
 /// How often the device repeats a write that is not acknowledged: the most there is.
 const REPETITIONS: u8 = 7;
-
-/// What the emitter has to know of a slot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offer {
-    /// Address of the observer's port.
-    pub gid: [u8; 16],
-    /// Number of its end of the connection.
-    pub pair: u32,
-    /// Address of the slot in the observer's memory.
-    pub address: u64,
-    /// Key of the slot.
-    pub key: u32,
-}
-
-/// What the observer has to know of its emitter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
-    /// Address of the emitter's port.
-    pub gid: [u8; 16],
-    /// Number of its end of the connection.
-    pub pair: u32,
-}
 
 /// The RDMA devices of this node.
 pub struct Verbs {
@@ -132,10 +111,6 @@ impl Means for Verbs {
             .map_err(|error| format!("no connection over RDMA device {}: {error}", pair.device_name()))?;
         Ok(Box::new(VerbsOutlet { pair, address, key, written: 0, acknowledged: 0 }))
     }
-}
-
-fn understand<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
-    postcard::from_bytes(bytes).map_err(|_| "it does not describe an RDMA connection".into())
 }
 
 struct VerbsInlet {
@@ -218,11 +193,5 @@ mod tests {
             assert!(all * 2 > Duration::from_millis(period) && all <= Duration::from_millis(period), "{all:?}");
         }
         assert_eq!(patience(Duration::ZERO), 1);
-    }
-
-    #[test]
-    fn what_is_no_offer_is_refused() {
-        assert!(understand::<Offer>(b"").is_err());
-        assert!(understand::<Answer>(&[1; 8]).is_err());
     }
 }
