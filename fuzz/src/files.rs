@@ -2,7 +2,7 @@
 
 use propagation::topology::{from_file, from_host_names, spread};
 use rdma_heartbeat::history::{self, Event, timeline};
-use rdma_heartbeat::{distribution, order, parameter_file, values};
+use rdma_heartbeat::{distribution, leftovers, order, parameter_file, ports, values};
 
 /// The names of a job's hosts in the first line, and below a topology file: in the ring that follows from it, or from
 /// the names alone, every node comes once.
@@ -37,6 +37,47 @@ pub fn parameter_file(bytes: &[u8]) {
         assert!(new.split(|byte| *byte == b'\n').any(|one| one.trim_ascii() == line.as_bytes()));
     }
     assert_eq!(parameter_file::set(&new, &values), new);
+}
+
+/// What `pmix_info` says about its folders: one that begins at the root, as it stands there, whatever else is said.
+pub fn folders(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let folder = parameter_file::folder_in(&text);
+    assert!(folder.is_none_or(|folder| folder.starts_with('/') && !folder.contains('\n') && text.contains(folder)));
+    let before: String =
+        text.lines().filter(|line| !line.contains("Sysconfdir")).map(|line| line.to_owned() + "\n").collect();
+    let answer = format!("{before}              Sysconfdir: /etc/pmix\n{text}");
+    assert_eq!(parameter_file::folder_in(&answer), Some("/etc/pmix"));
+}
+
+/// A job, a host and the name of a file in `/dev/shm`, in three lines: what is removed names that host and a job of that
+/// `mpirun`, each in its place.
+pub fn leftovers(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.split('\n');
+    let mut line = || lines.next().unwrap_or_default();
+    let (nspace, host, name) = (line(), line(), line());
+    let own = ports::number_of(nspace).map(|own| own >> 16);
+    let label = host.split('.').next().unwrap_or_default();
+    if leftovers::is_of(name, nspace, host) {
+        let (kind, rest) = name.split_once('.').expect("kind and host");
+        let rest = rest.strip_prefix(label).and_then(|rest| rest.strip_prefix('.')).expect("the host");
+        let behind = if kind == "sm_segment" { 1 } else { 2 };
+        let job = rest.rsplit('.').nth(behind).expect("the job");
+        let number = u32::from_str_radix(job, 16).expect("a number");
+        assert_eq!(Some(number >> 16), own);
+        assert!(
+            job.trim_start_matches('0').is_empty() || format!("{number:x}") == job.trim_start_matches('0'),
+            "{job}"
+        );
+    }
+    let Some(own) = own else { return };
+    for (job, is_own) in [(own << 16 | 7, true), ((own ^ 1) << 16 | 7, false)] {
+        for name in [format!("sm_segment.{host}.1000.{job:x}.3"), format!("osc_rdma.{host}.{job:x}.6.38813")] {
+            assert_eq!(leftovers::is_of(&name, nspace, host), is_own, "{name}");
+        }
+        assert!(!leftovers::is_of(&format!("osc_sm.{label}x.{job:x}.6.1"), nspace, host));
+    }
 }
 
 /// What the command line of `ringwatch` says.

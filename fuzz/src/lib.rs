@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags and RDMA ports |
 //! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment |
-//! | [`files`] | topology, parameter file, histories for people |
+//! | [`files`] | topology, parameter file and its folder, histories for people, names in /dev/shm |
 //! | [`system`] | what the kernel says about processes, sockets and RDMA ports, streams, names of ports and jobs |
 //! | [`words`] | values of info keys |
 

@@ -36,6 +36,8 @@ targets! {
     stops: fuzz::local::stops;
     topology: fuzz::files::topology;
     parameter_file: fuzz::files::parameter_file;
+    folders: fuzz::files::folders;
+    leftovers: fuzz::files::leftovers;
     options: fuzz::files::options;
     timeline: fuzz::files::timeline;
     processes: fuzz::system::processes;

@@ -12,9 +12,6 @@ use crate::ports;
 
 /// Where Open MPI puts it.
 pub const FOLDER: &str = "/dev/shm";
-/// How names begin, and how many fields stand behind the job's number.
-const KINDS: [(&str, usize); 4] = [("sm_segment.", 1), ("osc_rdma.", 2), ("osc_sm.", 2), ("osc_ucx.", 2)];
-
 /// Removes what the ranks of a job and of those that it has spawned left on the node that calls itself `host`, once none of
 /// them runs there any more. Nodes that are containers of one machine may share the folder.
 pub fn remove(folder: &Path, nspace: &str, host: &str) {
@@ -28,14 +25,22 @@ pub fn remove(folder: &Path, nspace: &str, host: &str) {
     }
 }
 
-/// Whether a file of this name belongs to a job of the same `mpirun`, and to this host.
-fn is_of(name: &str, nspace: &str, host: &str) -> bool {
+/// Whether a file of this name belongs to a job of the same `mpirun` as `nspace`, and to this host.
+#[must_use]
+pub fn is_of(name: &str, nspace: &str, host: &str) -> bool {
+    let fields: Vec<_> = name.split('.').collect();
+    // The host's name may have several.
+    let [kind, label, .., third, second, _] = fields[..] else { return false };
+    let job = match kind {
+        "sm_segment" => second,
+        "osc_rdma" | "osc_sm" | "osc_ucx" => third,
+        _ => return false,
+    };
+    let is_number = job.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    let job = u32::from_str_radix(job, 16).ok().filter(|_| is_number);
     // With or without its domain, as PRRTE is told to keep it.
-    let of_host = |start: &str| name.strip_prefix(start).filter(|rest| first_label(rest) == first_label(host));
-    let job = |(start, behind): &(&str, usize)| of_host(start)?.rsplit('.').nth(*behind);
-    let job = KINDS.iter().find_map(job).and_then(|job| u32::from_str_radix(job, 16).ok());
-    let own = ports::number_of(nspace);
-    job.zip(own).is_some_and(|(job, own)| job >> 16 == own >> 16)
+    let is_here = label == first_label(host);
+    is_here && job.zip(ports::number_of(nspace)).is_some_and(|(job, own)| job >> 16 == own >> 16)
 }
 
 fn first_label(name: &str) -> &str {
@@ -67,6 +72,8 @@ mod tests {
             format!("mine.h1.{job:x}.6.1"),
             "osc_rdma.".to_owned(),
             "sm_segment.h1.0.-1.3".to_owned(),
+            format!("sm_segment.h1.0.+{job:x}.3"),
+            format!("sm_segment.h1.{job:x}.3"),
         ];
         own.iter().chain(&others).for_each(|name| fs::write(folder.join(name), "").unwrap());
         remove(&folder, JOB, "h1");

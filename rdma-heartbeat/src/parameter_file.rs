@@ -28,11 +28,15 @@ pub fn locate() -> Result<PathBuf, String> {
         )
     })?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let folder = text.split_once("Sysconfdir:").and_then(|(_, rest)| rest.lines().next()).unwrap_or_default().trim();
-    if folder.is_empty() {
-        return Err("pmix_info does not say where the parameter file is: name it with --file".into());
-    }
+    let folder = folder_in(&text).ok_or("pmix_info does not say where the parameter file is: name it with --file")?;
     Ok(Path::new(folder).join(OF_ALL))
+}
+
+/// The folder for settings in the answer of `pmix_info`; `None` if it names none, or none that is the same from everywhere.
+#[must_use]
+pub fn folder_in(answer: &str) -> Option<&str> {
+    let folder = answer.lines().find_map(|line| line.trim_start().strip_prefix("Sysconfdir:"))?.trim();
+    folder.starts_with('/').then_some(folder)
 }
 
 /// Sets parameters in a file: wholly or not at all, and without touching its other lines, its owner or its rights.
@@ -155,6 +159,15 @@ mod tests {
     impl Drop for Folder {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn pmix_info_says_where_the_file_is() {
+        assert_eq!(folder_in("              Sysconfdir: /etc/pmix\n"), Some("/etc/pmix"));
+        assert_eq!(folder_in("Prefix: /usr\n Sysconfdir: /etc/my pmix \r\n"), Some("/etc/my pmix"));
+        for answer in ["", "Sysconfdir:\n/etc\n", "Sysconfdir: share\n", "no Sysconfdir: /etc\n"] {
+            assert_eq!(folder_in(answer), None, "{answer}");
         }
     }
 
