@@ -9,7 +9,7 @@
 //! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment |
 //! | [`files`] | topology, parameter file and its folder, histories for people, names in /dev/shm |
 //! | [`system`] | what the kernel says about processes, sockets and RDMA ports, streams, names of ports and jobs |
-//! | [`words`] | values of info keys |
+//! | [`words`] | values of info keys, command line and environment of `mpirun` |
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! Words that users give: values of info keys, which the component in every rank reads.
+//! Words that users give: values of info keys, which the component in every rank reads, and what `mpirun` was asked for.
 
 use std::ffi::CString;
 
+use rdma_heartbeat::request::{first_shell, is_yes, leaves_in, starts_ranks_stopped};
 use scope::Scope;
 use uniformity::Uniformity;
 
@@ -25,4 +26,31 @@ pub fn values(bytes: &[u8]) {
     }
     let longer = CString::new([word.to_bytes(), b" "].concat()).expect("a text without zeros");
     assert!(Scope::parse(&longer).is_none() && Uniformity::parse(&longer).is_none());
+}
+
+/// The command line of `mpirun`, and what is in its environment: an option is one wherever it stands, and without one
+/// nothing was asked for.
+pub fn requests(bytes: &[u8]) {
+    let words: Vec<_> = bytes.split(|byte| *byte == 0).collect();
+    let options: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word).to_lowercase()).collect();
+    let has_option = options.iter().any(|word| word.starts_with('-'));
+    let says_stop = options.iter().any(|word| word.contains("stop-on"));
+    let stopped = starts_ranks_stopped(bytes);
+    assert!(!stopped || has_option && says_stop);
+    assert_eq!(starts_ranks_stopped(&bytes.to_ascii_uppercase()), starts_ranks_stopped(&bytes.to_ascii_lowercase()));
+    for option in [&b"--stop-on-exec\0"[..], b"--rtos=stop-on\0", b"--runtime-options\0notifyerrors,stop-on-exec\0"] {
+        for line in [[bytes, &[0], option].concat(), [option, bytes].concat()] {
+            assert!(starts_ranks_stopped(&line));
+        }
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let shell = first_shell(&text);
+    assert!(!shell.is_empty() && shell == shell.trim() && !shell.contains(':'));
+    assert_eq!(first_shell(&format!("{shell}:{text}")), shell);
+    assert!(!is_yes(&text) || text.trim().len() <= "enabled".len());
+    let without = text.trim_start_matches('^');
+    assert!(leaves_in(&format!("{without},ringwatch"), "ringwatch"));
+    assert!(!leaves_in(&format!("^{without},ringwatch"), "ringwatch"));
+    let names = without.split(',').any(|name| name == "ringwatch");
+    assert_eq!(leaves_in(&format!("^{without}"), "ringwatch"), !names);
 }

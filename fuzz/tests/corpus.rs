@@ -47,4 +47,5 @@ targets! {
     addresses: fuzz::system::addresses;
     names: fuzz::system::names;
     values: fuzz::words::values;
+    requests: fuzz::words::requests;
 }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
 
-use rdma_heartbeat::versions;
+use rdma_heartbeat::{request, versions};
 
 /// Open MPI's search path for components, as an environment variable.
 const COMPONENT_PATH: &str = "OMPI_MCA_mca_base_component_path";
@@ -13,8 +13,7 @@ pub const LAUNCH_REFUSED: c_int = 2;
 
 /// Whether the job asked for fault tolerance: `mpirun --with-ft` leaves this in prterun's environment.
 pub fn wants_fault_tolerance() -> bool {
-    let value = std::env::var("OMPI_MCA_mpi_ft_enable").unwrap_or_default();
-    matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on" | "enabled")
+    request::is_yes(&std::env::var("OMPI_MCA_mpi_ft_enable").unwrap_or_default())
 }
 
 /// Whether this process is prterun, which is one program with the persistent `prte`, told apart by the name it was
@@ -24,34 +23,14 @@ pub fn is_launcher() -> bool {
     matches!(name.trim(), "prterun" | "mpirun" | "mpiexec")
 }
 
-/// The option of PRRTE that has ranks wait for a debugger.
-const STOPPED: &str = "stop-on-exec";
-/// So much of it tells it from all other directives.
-const SHORT: &str = "stop-on";
-
-/// Whether prterun starts the ranks stopped, for a debugger: `--stop-on-exec`, or `--runtime-options` with that.
+/// Whether prterun starts the ranks stopped, for a debugger.
 pub fn starts_ranks_stopped() -> bool {
-    let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    // PRRTE takes directives in any case, and shortened.
-    let line = String::from_utf8_lossy(&line).to_lowercase();
-    let words: Vec<_> = line.split('\0').collect();
-    let is_asked = |pair: &[&str]| match pair[0].trim_start_matches('-').split_once('=') {
-        Some((option, value)) => is_runtime_option(option) && value.contains(SHORT),
-        None => is_runtime_option(pair[0].trim_start_matches('-')) && pair[1].contains(SHORT),
-    };
-    words.iter().any(|word| word.strip_prefix('-').is_some_and(|word| word.trim_start_matches('-') == STOPPED))
-        || words.windows(2).any(is_asked)
-}
-
-fn is_runtime_option(name: &str) -> bool {
-    ["runtime-options", "rtos"].contains(&name)
+    std::fs::read("/proc/self/cmdline").is_ok_and(|line| request::starts_ranks_stopped(&line))
 }
 
 /// The remote shell with which PRRTE starts its daemons, with its options: the first of those that it is told to try.
 pub fn remote_shell() -> String {
-    let agents = std::env::var("PRTE_MCA_plm_ssh_agent").unwrap_or_default();
-    let first = agents.split(':').next().unwrap_or_default().trim();
-    if first.is_empty() { "ssh".into() } else { first.to_owned() }
+    request::first_shell(&std::env::var("PRTE_MCA_plm_ssh_agent").unwrap_or_default()).to_owned()
 }
 
 fn executable() -> Option<PathBuf> {
@@ -126,12 +105,7 @@ pub fn component_path() -> Option<(String, String)> {
 
 /// Whether the ranks will open the component `hook/ringwatch`: the user may exclude it, or name others only.
 pub fn ranks_have_component() -> bool {
-    let list = std::env::var("OMPI_MCA_hook").unwrap_or_default();
-    let names = |list: &str| list.split(',').any(|name| name == "ringwatch");
-    match list.strip_prefix('^') {
-        Some(excluded) => !names(excluded),
-        None => list.is_empty() || names(&list),
-    }
+    request::leaves_in(&std::env::var("OMPI_MCA_hook").unwrap_or_default(), "ringwatch")
 }
 
 /// The file this library was loaded from.

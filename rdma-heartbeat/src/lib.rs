@@ -28,6 +28,7 @@
 //! | [`distribution`] | how often which time was measured: no I/O |
 //! | [`parameter_file`] | a value set in the file of parameters, for `ringwatch calibrate` |
 //! | [`leftovers`] | shared memory that ranks left behind |
+//! | [`request`] | what `mpirun` was asked for: no I/O |
 //! | [`values`] | what the command line of `ringwatch` says: no I/O |
 //! | [`interfaces`] | names, addresses and subnets of interfaces: no I/O |
 //! | [`sink`] | files that are written without waiting |
@@ -64,6 +65,7 @@ pub mod procfs;
 pub mod refusing;
 pub mod regularity;
 pub mod rendezvous;
+pub mod request;
 pub mod runtime;
 pub mod seal;
 pub mod segment;
