@@ -8,6 +8,7 @@
 //! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags and RDMA ports |
 //! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment |
 //! | [`files`] | topology, parameter file and its folder, histories for people, names in /dev/shm |
+//! | [`sealed`] | packets between the plugin or a service and `ringwatchd`, in strange hands |
 //! | [`system`] | what the kernel says about processes, sockets and RDMA ports, streams, names of ports and jobs |
 //! | [`words`] | values of info keys, command line and environment of `mpirun` |
 
@@ -16,6 +17,7 @@
 pub mod files;
 pub mod local;
 pub mod network;
+pub mod sealed;
 pub mod system;
 pub mod words;
 

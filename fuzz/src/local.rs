@@ -181,7 +181,7 @@ fn look(segment: &Segment) {
 }
 
 /// A job of two nodes with two ranks each.
-fn launch() -> LaunchData {
+pub(crate) fn launch() -> LaunchData {
     let values = DEFINITIONS.map(|definition| definition.default.to_owned());
     LaunchData {
         version: rdma_heartbeat::launch::LAUNCH_VERSION,

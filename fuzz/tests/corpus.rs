@@ -43,6 +43,7 @@ targets! {
     processes: fuzz::system::processes;
     sockets: fuzz::system::sockets;
     stream: fuzz::system::stream;
+    sealed: fuzz::sealed::sealed;
     keys: fuzz::system::keys;
     addresses: fuzz::system::addresses;
     names: fuzz::system::names;
