@@ -96,10 +96,11 @@ pub fn options(bytes: &[u8]) {
 pub fn timeline(bytes: &[u8]) {
     let (records, _) = history::read(&String::from_utf8_lossy(bytes));
     let text = timeline::of(&records);
-    assert!(text.lines().count() >= records.len());
+    assert!(text.lines().count() >= records.len() && !text.contains(|c: char| c.is_control() && c != '\n'));
     let mut times = distribution::Distribution::default();
     for record in &records {
-        let _ = timeline::line(record, records.first());
+        let line = timeline::line(record, records.first());
+        assert!(line.strip_suffix('\n').is_some_and(|line| !line.contains(char::is_control)));
         if let Event::Measured { counts, .. } = &record.event {
             counts.iter().for_each(|(micros, count)| times.add_many(*micros, *count));
         }

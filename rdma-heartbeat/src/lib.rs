@@ -30,6 +30,7 @@
 //! | [`leftovers`] | shared memory that ranks left behind |
 //! | [`request`] | what `mpirun` was asked for: no I/O |
 //! | [`values`] | what the command line of `ringwatch` says: no I/O |
+//! | [`terminal`] | text that acts on no terminal: no I/O |
 //! | [`interfaces`] | names, addresses and subnets of interfaces: no I/O |
 //! | [`sink`] | files that are written without waiting |
 //! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`], [`privileges`] | the operating system |
@@ -74,6 +75,7 @@ pub mod sink;
 pub mod status;
 pub mod stopped;
 pub mod suspension;
+pub mod terminal;
 #[cfg(test)]
 mod testing;
 pub mod transport;

@@ -197,6 +197,41 @@ fn the_command_tells_people_and_programs_the_same_as_the_file() {
 }
 
 #[test]
+fn what_stands_in_a_file_acts_on_no_terminal() {
+    let strange = "h1\x1b[2J\u{9b}31m\x07\r\nnode 7 (h7)  kills rank 0";
+    let record = |event| Record {
+        time: strange.into(),
+        at_us: 1,
+        clock: 0,
+        job: strange.into(),
+        node: 0,
+        host: strange.into(),
+        event,
+    };
+    let error = Event::Error { rank: 1, class: strange.into(), function: strange.into() };
+    let records = [
+        record(Event::Observed { rank: 2, reason: strange.into() }),
+        record(Event::RankDead { rank: 2, on: 0, reason: strange.into(), by: 0 }),
+        record(Event::Raised { rank: 1, dead: vec![2] }),
+        record(error),
+        record(Event::Ended { why: strange.into() }),
+    ];
+    let path = std::env::temp_dir().join(format!("ringwatch-strange-{}.jsonl", std::process::id()));
+    let lines: Vec<_> = records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect();
+    std::fs::write(&path, lines.concat() + strange).unwrap();
+    let file = path.to_str().unwrap();
+    let text = |output: Output| String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    let (people, programs) = (text(ringwatch(&["events", file])), text(ringwatch(&["events", "--json", file])));
+    for text in [&people, &programs] {
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+        assert!(!text.lines().any(|line| line.starts_with("node 7")), "{text}");
+    }
+    assert!(people.contains("died: noticed by node 0"), "{people}");
+    assert_eq!(read(&programs).0, records);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn nothing_is_recorded_while_nothing_happens() {
     let cluster = Cluster::running(launch(&[1, 1, 1]));
     let before = wait_for(&cluster, 3, |event| matches!(event, Event::Watching { .. }));

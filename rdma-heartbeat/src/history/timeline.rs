@@ -1,10 +1,11 @@
-//! A history for people: a line per event, and a summary of each death.
+//! A history for people: a line per event, and a summary of each death. Whatever its records hold acts on no terminal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::{Event, Measure, Record, between};
+use crate::terminal;
 
 /// The whole text, job by job.
 #[must_use]
@@ -23,7 +24,8 @@ pub fn of(records: &[Record]) -> String {
 }
 
 fn of_job(job: &str, records: &[&Record]) -> String {
-    let mut text = format!("job {job}, {}, {}\n", records[0].time.get(..10).unwrap_or(&records[0].time), axis(records));
+    let day = records[0].time.get(..10).unwrap_or(&records[0].time);
+    let mut text = terminal::line(&format!("job {job}, {day}, {}", axis(records)));
     let mut before: Option<&Record> = None;
     for record in records {
         text += &line(record, before);
@@ -52,7 +54,7 @@ pub fn line(record: &Record, before: Option<&Record>) -> String {
         .filter(|before| before.clock == record.clock)
         .map_or_else(String::new, |before| format!("+{}", span_of(before, record)));
     let time = record.time.get(11..26).unwrap_or(&record.time);
-    format!("{time} {since:>9}  node {} ({})  {}\n", record.node, record.host, describe(&record.event))
+    terminal::line(&format!("{time} {since:>9}  node {} ({})  {}", record.node, record.host, describe(&record.event)))
 }
 
 fn describe(event: &Event) -> String {
@@ -189,7 +191,7 @@ fn death(records: &[&Record], index: usize) -> Option<String> {
     let errors =
         learned.iter().filter_map(|index| Some((of_rank(records[*index]), error_of(records, *index, noticed)?)));
     text += &errors_text(noticed, &firsts(errors.collect()));
-    Some(text + "\n")
+    Some(terminal::line(&text))
 }
 
 /// The first record of each rank or node.

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use rdma_heartbeat::history::timeline::span;
+use rdma_heartbeat::terminal;
 use rdma_heartbeat::versions::RELEASE;
 
 /// The exit status of a command line that cannot be carried out.
@@ -77,9 +78,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints, and does not mind that nobody reads to the end.
+/// Prints what acts on no terminal, and does not mind that nobody reads to the end.
 fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = std::io::stdout().write_all(terminal::text(text).as_bytes());
 }
 
 /// Ends with one sentence about the command line.
