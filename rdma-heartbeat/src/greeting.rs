@@ -185,10 +185,7 @@ fn answer(heard: &[u8]) -> Option<(&Random, &[u8; MAC])> {
 /// # Errors
 /// If it is another user's, has not the key, is of another version or does not answer; if the key is out of reach.
 pub fn introduce(stream: &mut UnixStream, socket: &str) -> io::Result<()> {
-    let user = user_of(stream)?;
-    if !is_trusted(user) {
-        return Err(io::Error::other("the socket belongs to another user"));
-    }
+    let user = check_user(stream)?;
     let mut greeting = [0; GREETING];
     stream.read_exact(&mut greeting)?;
     let (daemons, place) = greeted(&greeting).ok_or_else(|| io::Error::other("it is another version of ringwatchd"))?;
@@ -201,6 +198,15 @@ pub fn introduce(stream: &mut UnixStream, socket: &str) -> io::Result<()> {
     } else {
         Err(io::Error::other("who answers there has not the key of the job"))
     }
+}
+
+/// The user of the other end, who is trusted.
+///
+/// # Errors
+/// If it is somebody else.
+pub(crate) fn check_user(stream: &UnixStream) -> io::Result<u32> {
+    let user = user_of(stream)?;
+    if is_trusted(user) { Ok(user) } else { Err(io::Error::other("the socket belongs to another user")) }
 }
 
 fn greeted(bytes: &[u8; GREETING]) -> Option<(Random, Place)> {

@@ -21,6 +21,7 @@
 //! | [`control`] | the socket to the plugin |
 //! | [`seal`] | packets of a connection, with the key of the job: no I/O |
 //! | [`greeting`] | how a tool and the daemon make sure of each other |
+//! | [`calling`] | how a tool calls all daemons of a node |
 //! | [`status`] | what `ringwatch status` shows |
 //! | [`offload`] | a host whose part in the ring another machine carries |
 //! | [`history`] | what `ringwatch events` shows: what happened, on every node |
@@ -37,6 +38,7 @@
 
 pub mod allocations;
 pub mod bell;
+pub mod calling;
 pub mod clock;
 pub mod control;
 pub mod daemon;

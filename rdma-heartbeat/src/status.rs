@@ -12,6 +12,7 @@ use std::time::Duration;
 use propagation::{NodeId, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::calling;
 use crate::greeting::{self, Caller, Place, ToolKey};
 use crate::poller::{Poller, Token};
 
@@ -251,12 +252,21 @@ pub fn names_in(list: &str, prefix: &str, uid: Option<u32>) -> Vec<String> {
     names
 }
 
+/// Asks the daemons behind these sockets, all within the time that one has.
+#[must_use]
+pub fn ask_all(names: Vec<String>) -> Vec<(String, io::Result<Report>)> {
+    calling::all(names, PATIENCE, report_of)
+}
+
 /// Asks the daemon behind a socket.
 ///
 /// # Errors
 /// If it is gone, does not answer in time, is another user's, has not the key of the job, or has another version.
 pub fn ask(name: &str) -> io::Result<Report> {
-    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    report_of(name, calling::connect(name)?)
+}
+
+fn report_of(name: &str, mut stream: UnixStream) -> io::Result<Report> {
     stream.set_read_timeout(Some(PATIENCE))?;
     greeting::introduce(&mut stream, name)?;
     let mut bytes = Vec::new();

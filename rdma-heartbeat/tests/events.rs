@@ -3,6 +3,8 @@
 mod cluster;
 
 use std::io::{BufRead, BufReader};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -194,6 +196,24 @@ fn the_command_tells_people_and_programs_the_same_as_the_file() {
     assert!(String::from_utf8(nothing.stderr).unwrap().contains("no ringwatchd of job"));
     let missing = ringwatch(&["events", "/nowhere/at.all"]);
     assert!(String::from_utf8(missing.stderr).unwrap().contains("cannot be read"));
+}
+
+/// Anybody can take the name of a socket before the job does.
+#[test]
+fn who_takes_the_name_of_node_0_hides_no_other_node() {
+    let launch = launch(&[1, 1]);
+    let name = name_of(feed::PREFIX, nix::unistd::getuid().as_raw(), &launch.nspace, 0);
+    let stranger = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    std::thread::spawn(move || stranger.incoming().for_each(drop));
+    let cluster = Cluster::running(launch);
+    let own = history(&cluster, 1);
+    let output = ringwatch(&["events", "--json", "--job", &cluster.launch.nspace]);
+    let (records, _) = read(&String::from_utf8(output.stdout).unwrap());
+    assert!(own.iter().all(|record| records.contains(record)), "{own:#?} is in {records:#?}");
+    assert!(String::from_utf8(output.stderr).unwrap().contains(&format!("no answer from {name}")));
+    let (mut follower, _) = follow(&cluster.launch.nspace);
+    follower.kill().unwrap();
+    follower.wait().unwrap();
 }
 
 #[test]

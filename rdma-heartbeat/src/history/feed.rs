@@ -13,6 +13,7 @@ use std::time::Duration;
 use propagation::{NodeId, Time};
 
 use super::Lines;
+use crate::calling;
 use crate::greeting::{self, Caller, Place, ToolKey};
 use crate::poller::{Poller, Token};
 use crate::status::{CALLERS_PER_TURN, name_of};
@@ -127,12 +128,31 @@ impl Connection {
     }
 }
 
+/// Calls the daemons behind these sockets, all within the time that one has: for their lines so far.
+#[must_use]
+pub fn ask_all(names: Vec<String>) -> Vec<(String, io::Result<Vec<u8>>)> {
+    calling::all(names, PATIENCE, |name, stream| {
+        let mut lines = Vec::new();
+        begin(name, stream, false)?.read_to_end(&mut lines)?;
+        Ok(lines)
+    })
+}
+
+/// The same for streams that go on until the daemon ends.
+#[must_use]
+pub fn follow_all(names: Vec<String>) -> Vec<(String, io::Result<UnixStream>)> {
+    calling::all(names, PATIENCE, |name, stream| begin(name, stream, true))
+}
+
 /// Calls the daemon behind a socket. The stream has its lines, and with `follow` goes on until the daemon ends.
 ///
 /// # Errors
 /// If it is gone, is another user's, or has not the key of the job.
 pub fn call(name: &str, follow: bool) -> io::Result<UnixStream> {
-    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    begin(name, calling::connect(name)?, follow)
+}
+
+fn begin(name: &str, mut stream: UnixStream, follow: bool) -> io::Result<UnixStream> {
     stream.set_read_timeout(Some(PATIENCE))?;
     greeting::introduce(&mut stream, name)?;
     if follow {

@@ -69,23 +69,15 @@ fn show_past(json: bool, job: Option<&str>, files: &[PathBuf]) -> ExitCode {
 
 /// Prints what happens, from the beginning until the jobs end.
 fn follow_jobs(json: bool, job: Option<&str>) -> ExitCode {
-    let names = match sockets() {
-        Ok(names) => names,
+    let (told, hears) = channel();
+    match answers(feed::follow_all) {
+        Ok(streams) => streams.into_iter().for_each(|(name, stream)| {
+            let told = told.clone();
+            std::thread::spawn(move || listen(&name, stream, &told));
+        }),
         Err(problem) => {
             eprintln!("ringwatch: {problem}.");
             return ExitCode::FAILURE;
-        }
-    };
-    let (told, hears) = channel();
-    let mut calls = 0;
-    for name in names {
-        match feed::call(&name, true) {
-            Ok(stream) => {
-                calls += 1;
-                let told = told.clone();
-                std::thread::spawn(move || listen(&name, stream, &told));
-            }
-            Err(error) => eprintln!("ringwatch: no answer from {name}: {error}."),
         }
     }
     drop(told);
@@ -100,7 +92,7 @@ fn follow_jobs(json: bool, job: Option<&str>) -> ExitCode {
             Heard::Record(_) => {}
         }
     }
-    if calls == 0 || shown == 0 {
+    if shown == 0 {
         eprintln!("ringwatch: {}", nothing(job, true));
         return ExitCode::FAILURE;
     }
@@ -142,16 +134,10 @@ fn listen(name: &str, mut stream: UnixStream, told: &Sender<Heard>) {
     }
 }
 
+/// What all answer, each from its own line on.
 fn ask_all() -> Result<String, String> {
-    let mut text = String::new();
-    for name in &sockets()? {
-        let answer = feed::call(name, false).and_then(|mut stream| read(&mut stream));
-        match answer {
-            Ok(answer) => text += &answer,
-            Err(error) => eprintln!("ringwatch: no answer from {name}: {error}."),
-        }
-    }
-    Ok(text)
+    let texts = answers(feed::ask_all)?;
+    Ok(texts.iter().map(|(_, text)| String::from_utf8_lossy(text)).collect())
 }
 
 fn read_all(files: &[PathBuf]) -> Result<String, String> {
@@ -171,13 +157,23 @@ fn read(source: &mut dyn Read) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The sockets of this node's daemons, without those of single nodes of a job whose node 0 is here, too.
-fn sockets() -> Result<Vec<String>, String> {
+/// The answers of this node's daemons, by name, without those of single nodes of a job whose node 0 has answered, too.
+fn answers<T>(ask: impl FnOnce(Vec<String>) -> Vec<(String, io::Result<T>)>) -> Result<Vec<(String, T)>, String> {
     let names =
         status::sockets(feed::PREFIX).map_err(|error| format!("the list of local sockets cannot be read: {error}"))?;
     let job = |name: &str| name.rsplit_once('/').map_or_else(String::new, |(job, _)| job.to_owned());
-    let whole: BTreeSet<String> = names.iter().filter(|name| name.ends_with("/0")).map(|name| job(name)).collect();
-    Ok(names.into_iter().filter(|name| name.ends_with("/0") || !whole.contains(&job(name))).collect())
+    let all = ask(names);
+    // Names alone say nothing: anybody can take that of a node 0.
+    let whole = all.iter().filter(|(name, answer)| name.ends_with("/0") && answer.is_ok());
+    let whole: BTreeSet<String> = whole.map(|(name, _)| job(name)).collect();
+    let mut answers = Vec::new();
+    for (name, answer) in all.into_iter().filter(|(name, _)| name.ends_with("/0") || !whole.contains(&job(name))) {
+        match answer {
+            Ok(answer) => answers.push((name, answer)),
+            Err(error) => eprintln!("ringwatch: no answer from {name}: {error}."),
+        }
+    }
+    Ok(answers)
 }
 
 fn line(record: &Record) -> String {

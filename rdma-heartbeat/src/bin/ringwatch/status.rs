@@ -30,8 +30,8 @@ pub fn show(Arguments { json, job }: &Arguments) -> ExitCode {
         }
     };
     let mut reports = Vec::new();
-    for name in &names {
-        match status::ask(name) {
+    for (name, answer) in status::ask_all(names) {
+        match answer {
             Ok(report) => reports.push(report),
             Err(error) => eprintln!("ringwatch: no answer from {name}: {error}."),
         }
