@@ -1,5 +1,6 @@
 //! `ringwatch status`: the ring as this node sees it.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::process::ExitCode;
 
@@ -94,15 +95,22 @@ fn write_report(text: &mut String, report: &Report) -> fmt::Result {
 /// The living nodes in the order in which each is observed by the next, as this node sees it.
 fn ring(report: &Report) -> String {
     const SHOWN: usize = 24;
-    let dead: Vec<_> = report.dead.iter().filter(|dead| dead.rank.is_none()).filter_map(|dead| dead.node).collect();
-    let order: Vec<_> = if report.ring.is_empty() { (0..report.universe).collect() } else { report.ring.clone() };
-    let living: Vec<_> = order.iter().filter(|node| !dead.contains(node)).map(ToString::to_string).collect();
-    match living.as_slice() {
-        [] | [_] => "this node alone".into(),
-        few if few.len() <= SHOWN => format!("{} > {}, each watched by the next", few.join(" > "), few[0]),
-        many => {
-            format!("{} > ... > {}, {} nodes, each watched by the next", many[..SHOWN].join(" > "), many[0], many.len())
-        }
+    let Report { universe, ring, .. } = report;
+    let dead: BTreeSet<_> =
+        report.dead.iter().filter(|dead| dead.rank.is_none()).filter_map(|dead| dead.node).collect();
+    // Only those that are shown are collected.
+    let lives = |node: &u32| !dead.contains(node);
+    let (first, living): (Vec<_>, _) = if ring.is_empty() {
+        ((0..*universe).filter(lives).take(SHOWN).collect(), *universe as usize - dead.range(..*universe).count())
+    } else {
+        let living = ring.iter().copied().filter(lives);
+        (living.clone().take(SHOWN).collect(), living.count())
+    };
+    let names = first.iter().map(ToString::to_string).collect::<Vec<_>>().join(" > ");
+    match living {
+        0 | 1 => "this node alone".into(),
+        2..=SHOWN => format!("{names} > {}, each watched by the next", first[0]),
+        many => format!("{names} > ... > {}, {many} nodes, each watched by the next", first[0]),
     }
 }
 
@@ -145,4 +153,39 @@ fn list(title: &str, counters: &std::collections::BTreeMap<String, u64>) -> Stri
     let some: Vec<_> =
         counters.iter().filter(|(_, count)| **count > 0).map(|(name, count)| format!("{name} {count}")).collect();
     if some.is_empty() { format!("{title}none") } else { format!("{title}{}", some.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdma_heartbeat::status::Dead;
+
+    fn ring_of(universe: u32, order: &[u32], dead: &[u32]) -> String {
+        let dead = dead.iter().map(|node| Dead {
+            node: Some(*node),
+            rank: None,
+            age_us: 0,
+            reason: String::new(),
+            source: None,
+            suspector: None,
+        });
+        ring(&Report { universe, ring: order.to_vec(), dead: dead.collect(), ..Report::default() })
+    }
+
+    #[test]
+    fn the_ring_has_the_living_in_their_order() {
+        assert_eq!(ring_of(4, &[], &[1, 9]), "0 > 2 > 3 > 0, each watched by the next");
+        assert_eq!(ring_of(4, &[3, 1, 0, 2], &[1]), "3 > 0 > 2 > 3, each watched by the next");
+        assert_eq!(ring_of(2, &[], &[1]), "this node alone");
+        assert_eq!(ring_of(0, &[], &[]), "this node alone");
+        assert!(ring_of(24, &[], &[]).ends_with("22 > 23 > 0, each watched by the next"));
+        assert!(ring_of(26, &[], &[3]).ends_with("23 > 24 > ... > 0, 25 nodes, each watched by the next"));
+    }
+
+    /// Whatever number of nodes an answer names, it costs no memory.
+    #[test]
+    fn of_a_large_ring_only_the_beginning_is_looked_at() {
+        let text = ring_of(u32::MAX, &[], &[0, 1]);
+        assert!(text.starts_with("2 > 3 > ") && text.contains("4294967293 nodes"), "{text}");
+    }
 }
