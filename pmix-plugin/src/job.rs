@@ -16,6 +16,7 @@ use rdma_heartbeat::logging::{host, say};
 use rdma_heartbeat::offload;
 use rdma_heartbeat::order::{Order, table};
 use rdma_heartbeat::parameters::{Settings, bad_order};
+use rdma_heartbeat::random;
 use rdma_heartbeat::segment::{Entry, FIRST_RANK_VARIABLE, SEGMENT_VARIABLE, SPARE_ENTRIES, Segment, path_of};
 use rdma_heartbeat::versions::RELEASE;
 
@@ -159,10 +160,11 @@ fn prepare(
     let addresses = network::addresses(&settings.parameters.interfaces)?;
     let socket = network::open(&addresses, settings.parameters.ports)?;
     let rendezvous = network::reachable_at(&socket, &addresses).map_err(|error| error.to_string())?;
+    let no_random = |error| format!("the system has no random numbers: {error}");
     let launch = LaunchData {
         version: LAUNCH_VERSION,
-        job: u64::from_le_bytes(random()?),
-        key: random()?,
+        job: u64::from_le_bytes(random::bytes().map_err(no_random)?),
+        key: random::bytes().map_err(no_random)?,
         nspace: nspace.to_string_lossy().into_owned(),
         universe,
         ring,
@@ -516,13 +518,6 @@ impl<T> GetOrInitWith<T> for OnceLock<T> {
         let value = make().map_err(|error| error.to_string())?;
         Ok(self.get_or_init(|| value))
     }
-}
-
-fn random<const N: usize>() -> Result<[u8; N], String> {
-    let mut bytes = [0; N];
-    // SAFETY: writes at most N bytes into an array of that size.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
-    if usize::try_from(got) == Ok(N) { Ok(bytes) } else { Err("the system has no random numbers".into()) }
 }
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

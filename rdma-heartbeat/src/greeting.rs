@@ -26,6 +26,8 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{getsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
+use crate::random;
+
 const VERSION: u32 = 1;
 const PURPOSE: &str = "ringwatch tools";
 const RANDOM: usize = 16;
@@ -136,7 +138,7 @@ impl Caller {
         if !is_trusted(user_of(&stream)?) {
             return Err(ErrorKind::PermissionDenied.into());
         }
-        let mut caller = Self { stream, random: random()?, heard: Vec::with_capacity(ANSWER), is_known: false };
+        let mut caller = Self { stream, random: random::bytes()?, heard: Vec::with_capacity(ANSWER), is_known: false };
         caller.greet(place)?;
         Ok(caller)
     }
@@ -189,7 +191,7 @@ pub fn introduce(stream: &mut UnixStream, socket: &str) -> io::Result<()> {
     let mut greeting = [0; GREETING];
     stream.read_exact(&mut greeting)?;
     let (daemons, place) = greeted(&greeting).ok_or_else(|| io::Error::other("it is another version of ringwatchd"))?;
-    let (key, tools) = (ToolKey::read(place, user)?, random()?);
+    let (key, tools) = (ToolKey::read(place, user)?, random::bytes()?);
     stream.write_all(&[&tools[..], key.mac(Who::Tool, socket, &daemons, &tools).as_bytes()].concat())?;
     let mut mac = [0; MAC];
     stream.read_exact(&mut mac)?;
@@ -226,13 +228,6 @@ fn user_of(stream: &UnixStream) -> io::Result<u32> {
 /// Root, and who this process belongs to.
 fn is_trusted(user: u32) -> bool {
     user == 0 || user == nix::unistd::getuid().as_raw()
-}
-
-fn random() -> io::Result<Random> {
-    let mut bytes = [0; RANDOM];
-    // SAFETY: writes at most so many bytes into an array of that size.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), RANDOM, 0) };
-    if usize::try_from(got) == Ok(RANDOM) { Ok(bytes) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -304,7 +299,7 @@ mod tests {
         let mut greeting = [0; GREETING];
         stream.read_exact(&mut greeting).unwrap();
         let (daemons, _) = greeted(&greeting).unwrap();
-        let tools = random().unwrap();
+        let tools = random::bytes().unwrap();
         let answer = [&tools[..], key.mac(Who::Tool, SOCKET, &daemons, &tools).as_bytes()].concat();
         for half in answer.chunks(ANSWER / 2 + 1) {
             assert!(!caller.is_known(&key, SOCKET).unwrap());

@@ -34,7 +34,7 @@
 //! | [`terminal`] | text that acts on no terminal: no I/O |
 //! | [`interfaces`] | names, addresses and subnets of interfaces: no I/O |
 //! | [`sink`] | files that are written without waiting |
-//! | [`allocations`], [`poller`], [`clock`], [`logging`], [`setup`], [`privileges`] | the operating system |
+//! | [`allocations`], [`poller`], [`clock`], [`random`], [`logging`], [`setup`], [`privileges`] | the operating system |
 
 pub mod allocations;
 pub mod bell;
@@ -65,6 +65,7 @@ pub mod poller;
 pub mod ports;
 pub mod privileges;
 pub mod procfs;
+pub mod random;
 pub mod refusing;
 pub mod regularity;
 pub mod rendezvous;
