@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tracing::{error, warn};
 
 use crate::launch::{self, MAX_PACKET};
-use crate::seal::{Opener, Sealer};
+use crate::seal::{Opener, Sealer, Seals};
 
 /// What a look at the socket found.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub enum Received<T> {
 /// One end of the control socket.
 pub struct Control {
     socket: OwnedFd,
-    seals: Option<(Sealer, Opener)>,
+    seals: Seals,
     outbox: VecDeque<Vec<u8>>,
     outbox_bytes: usize,
     closed: bool,
@@ -48,12 +48,12 @@ impl Control {
         if getsockopt(&socket, sockopt::PeerCredentials)?.uid() != nix::unistd::getuid().as_raw() {
             return Err(io::Error::other("the control socket belongs to another user"));
         }
-        Ok(Self { socket, seals: None, outbox: VecDeque::new(), outbox_bytes: 0, closed: false })
+        Ok(Self { socket, seals: Seals::default(), outbox: VecDeque::new(), outbox_bytes: 0, closed: false })
     }
 
     /// Seals all packets from now on, and takes none that are not.
     pub fn authenticate(&mut self, sealer: Sealer, opener: Opener) {
-        self.seals = Some((sealer, opener));
+        self.seals = Seals::new(sealer, opener);
     }
 
     /// Takes the next packet.
@@ -72,13 +72,7 @@ impl Control {
         match self.receive_bytes(&mut bytes, MsgFlags::MSG_DONTWAIT) {
             Err(Errno::EAGAIN) => Received::Nothing,
             Err(_) | Ok(0) => self.hang_up(),
-            Ok(_) => {
-                let packet = match &mut self.seals {
-                    Some((_, opener)) => opener.open(&bytes),
-                    None => Some(&bytes[..]),
-                };
-                packet.and_then(|packet| launch::decode(packet).ok()).map_or(Received::Unknown, Received::Packet)
-            }
+            Ok(_) => self.seals.read(&bytes).map_or(Received::Unknown, Received::Packet),
         }
     }
 
@@ -127,9 +121,7 @@ impl Control {
             warn!("the plugin does not read; a packet to it is dropped");
             return;
         }
-        if let Some((sealer, _)) = &mut self.seals {
-            sealer.seal(&mut bytes);
-        }
+        self.seals.seal(&mut bytes);
         self.outbox_bytes += bytes.len();
         self.outbox.push_back(bytes);
         self.flush();

@@ -5,7 +5,9 @@
 //! job, the node, the life of its `ringwatchd`, and the direction: so what was sealed for another connection, for another
 //! life, or for the other end opens nowhere else.
 
-use crate::launch::Startup;
+use serde::Deserialize;
+
+use crate::launch::{self, Startup};
 
 const PURPOSE: &str = "ringwatch packets of a connection";
 const MAC: usize = 32;
@@ -82,6 +84,34 @@ impl Opener {
         }
         self.next = counter + 1;
         Some(packet)
+    }
+}
+
+/// What one end of a connection does with packets: nothing before both ends have the key.
+#[derive(Default)]
+pub struct Seals(Option<(Sealer, Opener)>);
+
+impl Seals {
+    /// Once both have it.
+    #[must_use]
+    pub fn new(sealer: Sealer, opener: Opener) -> Self {
+        Self(Some((sealer, opener)))
+    }
+
+    /// Makes the next packet ready to be sent.
+    pub fn seal(&mut self, packet: &mut Vec<u8>) {
+        if let Some((sealer, _)) = &mut self.0 {
+            sealer.seal(packet);
+        }
+    }
+
+    /// What a packet says; `None` if it is not the other end's, or nothing of this version.
+    pub fn read<'a, T: Deserialize<'a>>(&mut self, bytes: &'a [u8]) -> Option<T> {
+        let packet = match &mut self.0 {
+            Some((_, opener)) => opener.open(bytes)?,
+            None => bytes,
+        };
+        launch::decode(packet).ok()
     }
 }
 

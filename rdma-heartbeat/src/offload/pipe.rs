@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::control::Received;
-use crate::launch::{MAX_PACKET, decode, encode};
-use crate::seal::{Opener, Sealer};
+use crate::launch::{MAX_PACKET, encode};
+use crate::seal::{Opener, Sealer, Seals};
 
 /// Most bytes taken from the stream at once.
 const CHUNK: usize = 64 << 10;
@@ -19,7 +19,7 @@ const CHUNK: usize = 64 << 10;
 pub struct Pipe {
     input: std::fs::File,
     output: std::fs::File,
-    seals: Option<(Sealer, Opener)>,
+    seals: Seals,
     inbox: Vec<u8>,
     outbox: Vec<u8>,
     is_closed: bool,
@@ -35,8 +35,8 @@ impl Pipe {
             let flags = OFlag::from_bits_retain(fcntl(end, FcntlArg::F_GETFL)?);
             fcntl(end, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
         }
-        let (inbox, outbox) = (Vec::new(), Vec::new());
-        Ok(Self { input: input.into(), output: output.into(), seals: None, inbox, outbox, is_closed: false })
+        let (input, output) = (input.into(), output.into());
+        Ok(Self { input, output, seals: Seals::default(), inbox: Vec::new(), outbox: Vec::new(), is_closed: false })
     }
 
     /// What becomes readable when there is something to receive.
@@ -47,7 +47,7 @@ impl Pipe {
 
     /// Seals all packets from now on, and takes none that are not.
     pub fn authenticate(&mut self, sealer: Sealer, opener: Opener) {
-        self.seals = Some((sealer, opener));
+        self.seals = Seals::new(sealer, opener);
     }
 
     /// Takes the next packet. [`Received::Unknown`] means that the stream is of no use any more.
@@ -59,12 +59,7 @@ impl Pipe {
                     return Received::Unknown;
                 }
                 if let Some(bytes) = rest.get(..length) {
-                    let packet = match &mut self.seals {
-                        Some((_, opener)) => opener.open(bytes),
-                        None => Some(bytes),
-                    };
-                    let packet = packet.and_then(|packet| decode(packet).ok());
-                    let packet = packet.map_or(Received::Unknown, Received::Packet);
+                    let packet = self.seals.read(bytes).map_or(Received::Unknown, Received::Packet);
                     self.inbox.drain(..4 + length);
                     return packet;
                 }
@@ -108,9 +103,7 @@ impl Pipe {
         if self.outbox.len() + bytes.len() > MAX_PACKET {
             return;
         }
-        if let Some((sealer, _)) = &mut self.seals {
-            sealer.seal(&mut bytes);
-        }
+        self.seals.seal(&mut bytes);
         if let Ok(length) = u32::try_from(bytes.len()) {
             self.outbox.extend_from_slice(&length.to_le_bytes());
             self.outbox.extend_from_slice(&bytes);
@@ -205,7 +198,7 @@ mod tests {
         b.send(&3_u32);
         assert!(matches!(b.receive(), Received::Packet(2_u32)));
         assert!(matches!(a.receive(), Received::Packet(3_u32)));
-        a.seals = None;
+        a.seals = Seals::default();
         a.send(&4_u32);
         assert!(matches!(b.receive::<u32>(), Received::Unknown));
     }
