@@ -1,10 +1,13 @@
 //! Functions fitted to points, as the paper fits its lines in figures 4 and 5.
 
+/// A function of n, and its name.
+pub type Term = (&'static str, fn(f64) -> f64);
+
 /// The sum of these functions of n, each with its factor, that is nearest to the points (least squares); as a formula
 /// and as a function. `None` if there are not more points than functions.
 ///
 /// By the normal equations: for three unknowns a library of linear algebra would be larger than the simulator.
-pub fn fit(points: &[(f64, f64)], terms: &[(&str, fn(f64) -> f64)]) -> Option<Fit> {
+pub fn fit(points: &[(f64, f64)], terms: &[Term]) -> Option<Fit> {
     if points.len() <= terms.len() {
         return None;
     }
@@ -51,7 +54,7 @@ pub struct Fit {
 mod tests {
     use super::*;
 
-    const TERMS: [(&str, fn(f64) -> f64); 3] = [("", |_| 1.0), ("/n", f64::recip), (" log2 n", f64::log2)];
+    const TERMS: [Term; 3] = [("", |_| 1.0), ("/n", f64::recip), (" log2 n", f64::log2)];
 
     #[test]
     fn what_the_points_were_made_of_is_found() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{Failures, Outcome, Scenario, Stream, bounds, run};
 
 use super::chart::{Chart, Look, Series, grouped};
-use super::fit::{Fit, fit};
+use super::fit::{Fit, Term, fit};
 use super::kept::Kept;
 use super::point::{Point, Spread, TITLES};
 use super::table::{Row, csv};
@@ -221,7 +221,7 @@ impl Experiment {
     /// The form that the paper fits to the time of the first failure, O(1/n) in figure 4.
     fn fit_first(&self, points: &[Point]) -> Option<Fit> {
         let firsts: Vec<_> = points.iter().map(|point| (f64::from(point.nodes), point.first.mean)).collect();
-        let terms: [(&str, fn(f64) -> f64); 2] = [("", |_| 1.0), ("/n", f64::recip)];
+        let terms: [Term; 2] = [("", |_| 1.0), ("/n", f64::recip)];
         if self.is_random() { None } else { fit(&firsts, &terms) }
     }
 
@@ -229,7 +229,7 @@ impl Experiment {
     /// known: see [`expected`].
     fn fit_all(&self, points: &[Point]) -> Option<Fit> {
         let all: Vec<_> = points.iter().map(|point| (f64::from(point.nodes), point.all.mean)).collect();
-        let terms: [(&str, fn(f64) -> f64); 3] = [("", |_| 1.0), ("/n", f64::recip), (" log2 n", f64::log2)];
+        let terms: [Term; 3] = [("", |_| 1.0), ("/n", f64::recip), (" log2 n", f64::log2)];
         if self.is_random() { None } else { fit(&all, &terms) }
     }
 
