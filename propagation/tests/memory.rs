@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use propagation::wire::{Opener, Sealer};
-use propagation::{Action, Config, Member, Message, NodeId, NodeReason, Time};
+use propagation::{Action, Config, Member, Message, NodeId, NodeReason, Notice, Strategy, Subject, Time};
 
 const MS: Time = Time::from_millis(1);
 
@@ -42,8 +42,7 @@ fn count<T>(work: impl FnOnce() -> T) -> (T, usize, isize) {
 }
 
 fn member(me: NodeId, universe: u32, arbiter: Option<NodeId>) -> Member {
-    let config = Config { arbiter, ..Config::new(me, universe, 10 * MS, 100 * MS) };
-    Member::new(config, [], Time::ZERO)
+    Member::new(Config { arbiter, ..Config::new(me, universe, 10 * MS, 100 * MS) }, [], Time::ZERO)
 }
 
 /// A member that exchanges heartbeats for 1000 periods.
@@ -126,6 +125,59 @@ fn bytes_after(universe: u32, deaths: u32) -> usize {
                 }
             }
         }
+        member
+    });
+    usize::try_from(held).unwrap()
+}
+
+#[test]
+fn who_only_hears_of_deaths_remembers_no_more_over_either_graph() {
+    for strategy in [Strategy::Circulant, Strategy::Tree] {
+        for deaths in [1, 10, 100, 1000] {
+            let bytes = bytes_after_hearing(1_000_000, deaths, strategy);
+            println!("{strategy:?}, {deaths} deaths: {bytes} bytes");
+            assert_eq!(bytes, bytes_after_hearing(10_000, deaths, strategy));
+            assert!(bytes <= 120 * deaths as usize + 1000, "{bytes} bytes for {deaths} deaths");
+        }
+    }
+}
+
+/// The bytes that a member holds which passed so many deaths on, each of which is done with.
+fn bytes_after_hearing(universe: u32, deaths: u32, strategy: Strategy) -> usize {
+    const SOURCE: NodeId = 3;
+    let (_member, _, held) = count(|| {
+        let config = Config { arbiter: None, strategy, ..Config::new(4, universe, 10 * MS, 100 * MS) };
+        let mut member = Member::new(config, [], Time::ZERO);
+        for seq in 0..deaths {
+            let dead: Vec<NodeId> = (0..=seq).map(|death| 6 + 3 * death).collect();
+            let subject = Subject::Node { node: dead[seq as usize], reason: NodeReason::ConnectionLost };
+            let (incarnation, seq, route) = (0, u64::from(seq), strategy.into());
+            let notice = Notice {
+                source: SOURCE,
+                incarnation,
+                seq,
+                subject,
+                suspector: None,
+                dead,
+                left: vec![],
+                universe,
+                route,
+            };
+            let mut out = vec![];
+            member.handle(MS, SOURCE, Message::Notice(notice.into()), &mut out);
+            for action in std::mem::take(&mut out) {
+                let Action::Send { to, message: Message::Notice(_) } = action else { continue };
+                let answer = match strategy {
+                    Strategy::Circulant => Message::Ack { source: SOURCE, incarnation, seq },
+                    Strategy::Tree => Message::Complete { source: SOURCE, incarnation, seq },
+                };
+                member.handle(MS, to, answer, &mut out);
+            }
+            if strategy == Strategy::Tree {
+                member.handle(MS, SOURCE, Message::Done { source: SOURCE, incarnation, seq }, &mut out);
+            }
+        }
+        assert_eq!(member.dead().count(), deaths as usize);
         member
     });
     usize::try_from(held).unwrap()
