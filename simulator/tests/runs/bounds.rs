@@ -13,13 +13,14 @@ fn overlapping(seed: u64) -> Scenario {
     let mut stream = Stream::new(seed, Purpose::Failures);
     let one_port = stream.below(4) == 0;
     let strategy = if stream.below(3) == 0 { Strategy::Tree } else { Strategy::Circulant };
-    // Where nothing can be left out large runs take long.
-    let large = !one_port || stream.below(8) == 0;
-    let exponent = stream.below(if large { 7 } else { 4 });
-    let nodes = (4_u32 << exponent) + stream.below(4 << exponent) as u32;
     // Whose word then counts, and who lives as long as the job.
     let arbiter = !one_port && stream.below(4) == 0;
-    let order = if stream.below(4) == 0 { shuffled(nodes, &mut stream) } else { RingOrder::default() };
+    let reordered = stream.below(4) == 0;
+    // Where nothing can be left out large runs take long.
+    let large = !(one_port || arbiter || reordered) || stream.below(8) == 0;
+    let exponent = stream.below(if large { 7 } else { 4 });
+    let nodes = (4_u32 << exponent) + stream.below(4 << exponent) as u32;
+    let order = if reordered { shuffled(nodes, &mut stream) } else { RingOrder::default() };
     let tau = MS;
     let period = tau * (3 + stream.below(20) as u32);
     // With one port a message may wait for as long as a broadcast takes: then a shorter timeout is not perfect.
