@@ -114,7 +114,7 @@ mod tests {
         names.extend([full.clone(), nobody.clone()]);
         let last = names[11].clone();
         let speaks = last.clone();
-        let answers = all(names.clone(), Duration::from_millis(300), move |name, mut stream| {
+        let answers = all(names.clone(), Duration::from_secs(2), move |name, mut stream| {
             if name == speaks { Ok(()) } else { stream.read_exact(&mut [0]) }
         });
         let kinds: Vec<_> =
