@@ -210,6 +210,39 @@ fn a_daemon_wakes_up_about_once_a_period() {
     }
 }
 
+/// The system call in which a process waits at this moment; `None` if it runs, or waits for a page.
+fn waits_in(pid: u32) -> Option<i64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap();
+    text.split_ascii_whitespace().next()?.parse().ok().filter(|call| *call >= 0)
+}
+
+#[test]
+fn between_two_heartbeats_the_daemon_waits_for_events_and_in_no_other_call() {
+    let mut launch = launch(&[2, 2, 2]);
+    launch.parameters.stop_timeout = Some(Duration::from_secs(2));
+    let mut cluster = Cluster::running(launch);
+    cluster.let_pass(&[0, 1, 2], PERIOD * 20);
+    for deaths in [0, 1] {
+        if deaths == 1 {
+            cluster.signal_rank(3, Signal::SIGKILL);
+            cluster.expect_ranks_dead(&[0, 1, 2], &[3]);
+        }
+        for node in &cluster.nodes {
+            let mut waits = std::collections::BTreeMap::<i64, u32>::new();
+            let first = node.segment.beats();
+            while node.segment.beats() < first + 25 {
+                waits_in(node.daemon.id()).into_iter().for_each(|call| *waits.entry(call).or_default() += 1);
+            }
+            let events = [libc::SYS_epoll_pwait2, libc::SYS_epoll_wait, libc::SYS_epoll_pwait];
+            let in_events: u32 = events.iter().filter_map(|call| waits.remove(call)).sum();
+            // A lock of the kernel's that somebody else holds just then makes a wait of any call, now and then.
+            let in_others: u32 = waits.values().sum();
+            assert!(in_others * 1000 <= in_events, "{in_events} times for events, else {waits:?}");
+            assert!(in_events > 50, "the daemon is seen to wait");
+        }
+    }
+}
+
 /// Of several stretches of heartbeats one at least is without, of each node.
 fn expect_no_allocations(cluster: &Cluster) {
     let count = |name: &str, node: usize| cluster.nodes[node].report().counters[name];
