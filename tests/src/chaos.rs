@@ -8,6 +8,7 @@
 //! | [`plan`] | from the seed: hosts, families of operations, weather, faults |
 //! | [`weather`] | loss, duplication and delay of the daemons' datagrams, in user space |
 //! | [`inject`] | runs a plan: strikes, and waits until the survivors have dealt with it |
+//! | [`later`] | what is over by itself after a while, and may overlap with others |
 //! | [`verdict`] | what is to be true then |
 //! | [`limits`] | what README's limits excuse of it, and nothing else |
 //! | [`pulse`] | how well the machine let processes run meanwhile |
@@ -15,6 +16,7 @@
 
 pub mod bundle;
 pub mod inject;
+pub mod later;
 pub mod limits;
 pub mod plan;
 pub mod pulse;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use super::later::{Lasting, Later, Undo};
 use super::limits::{self, Evidence};
 use super::plan::{Fault, Plan, When};
 use super::pulse::Pulse;
@@ -13,12 +14,16 @@ use crate::clock::{now, wait_until};
 use crate::diary::Diaries;
 use crate::lab::ALL_HOSTS;
 use crate::process::Process;
-use crate::{Job, Lab, Running, SLACK, TIMEOUT, process};
+use crate::{Job, Lab, Running, SLACK, STOP_TIMEOUT, TIMEOUT, process};
 
 /// How long the survivors may take to go on before that counts as a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Silence that is well below every timeout of the job.
-const HARMLESS_MS: u64 = 120;
+/// A cut that is well below every timeout of the job, from before it to after it.
+const HARMLESS_CUT: Duration = Duration::from_millis(180);
+/// A stop of one rank that is below its limit, from before it to after it.
+const HARMLESS_STOP: Duration = STOP_TIMEOUT.saturating_sub(Duration::from_millis(40));
+/// How often it is looked what is to be undone.
+const STEP: Duration = Duration::from_millis(2);
 /// How long after a link has healed the next heartbeat has come through at the latest, also on a bad network.
 const JUST_AFTER: Duration = Duration::from_millis(100);
 
@@ -91,7 +96,9 @@ pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck:
         job,
         struck,
         around,
+        struck_at: Duration::ZERO,
         last: Duration::ZERO,
+        later: Later::default(),
         deadly: false,
         unwatched: BTreeMap::new(),
         silences: Vec::new(),
@@ -103,7 +110,7 @@ pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck:
     }
     for (when, fault) in &plan.faults {
         match when {
-            When::Recovery if driver.deadly => driver.wait_for_an_error(),
+            When::Recovery if driver.deadly || !driver.later.is_empty() => driver.wait_for_an_error(),
             When::Same => {}
             When::Recovery => driver.settle(),
             When::Calm(ms) => {
@@ -121,9 +128,10 @@ pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck:
     if !matches!(last, Some(Fault::Launcher)) {
         driver.job.end();
     }
-    if !wait_until(PATIENCE, || !driver.job.runs()) {
+    if !driver.wait_until(PATIENCE, |job| !job.runs()) {
         driver.job.fail_hanging(&format!("mpirun hangs (not ended within {:?})", PATIENCE));
     }
+    driver.undo_all();
     driver.note_limits();
 }
 
@@ -132,8 +140,12 @@ struct Driver<'d, 'lab> {
     job: &'d mut Running<'lab>,
     struck: &'d mut Struck,
     around: &'d Around<'d>,
-    /// When the last fault struck, or was over.
+    /// When the last fault struck.
+    struck_at: Duration,
+    /// When the last one struck or was over.
     last: Duration,
+    /// What is over by itself.
+    later: Later,
     /// Whether it made somebody's death certain.
     deadly: bool,
     /// Of each host the `ringwatchd` that was struck last.
@@ -147,7 +159,7 @@ struct Driver<'d, 'lab> {
 impl Driver<'_, '_> {
     fn strike(&mut self, fault: &Fault) {
         self.struck.log.push((now(), format!("strikes: {fault:?}")));
-        self.last = now();
+        (self.struck_at, self.last) = (now(), now());
         let lives = |rank: &u32| process::lives(self.job.pid(*rank));
         let could_die: BTreeSet<u32> = match fault {
             Fault::Init { .. } => BTreeSet::new(),
@@ -161,14 +173,11 @@ impl Driver<'_, '_> {
                 self.struck.must.insert(*rank);
             }
             Fault::Stop { rank, ms } => {
-                let _ = self.job.signal_rank(*rank, libc::SIGSTOP);
-                match ms {
-                    None => self.struck.must.extend([*rank]),
-                    Some(ms) => {
-                        sleep(Duration::from_millis(*ms));
-                        let _ = self.job.signal_rank(*rank, libc::SIGCONT);
-                        self.were_away(&[*rank], *ms);
-                    }
+                let pid = self.job.pid(*rank);
+                self.lasts(Undo::Continue { rank: *rank, pid }, *ms);
+                process::signal(pid, libc::SIGSTOP);
+                if ms.is_none() {
+                    self.struck.must.insert(*rank);
                 }
             }
             Fault::Node { host } => {
@@ -235,18 +244,77 @@ impl Driver<'_, '_> {
     }
 
     fn cut(&mut self, hosts: &[u32], together: bool, ms: Option<u64>) {
-        let names: Vec<&str> = hosts.iter().map(|host| ALL_HOSTS[*host as usize]).collect();
-        let ranks: Vec<u32> = names.iter().flat_map(|host| self.job.job.ranks_on(host)).collect();
+        let names = names(hosts);
         hosts.iter().for_each(|host| self.note_silence(*host));
+        self.lasts(Undo::Heal { hosts: hosts.to_vec() }, ms);
         self.job.split(&names, together);
-        let Some(ms) = ms else { return self.struck.must.extend(ranks) };
-        sleep(Duration::from_millis(ms));
-        names.iter().for_each(|host| self.lab.join(host));
-        self.silences.extend(hosts.iter().map(|host| (*host, now() + JUST_AFTER)));
-        if !self.were_away(&ranks, ms) {
-            names.iter().for_each(|host| self.job.keeps(host));
+        match ms.map(Duration::from_millis) {
+            None => self.struck.must.extend(self.ranks_on(hosts)),
+            Some(ms) => self.silences.extend(hosts.iter().map(|host| (*host, now() + ms + JUST_AFTER))),
         }
-        self.struck.log.push((self.last, format!("healed: {names:?}")));
+    }
+
+    fn ranks_on(&self, hosts: &[u32]) -> Vec<u32> {
+        hosts.iter().flat_map(|host| self.job.job.ranks_on(ALL_HOSTS[*host as usize])).collect()
+    }
+
+    /// What strikes now is undone after so many milliseconds, if ever.
+    fn lasts(&mut self, undo: Undo, ms: Option<u64>) {
+        if let Some(ms) = ms {
+            let since = now();
+            self.later.add(Lasting { undo, since, due: since + Duration::from_millis(ms) });
+        }
+    }
+
+    /// Takes note of what was undone. Whoever was away for long may have died of it.
+    fn note_undone(&mut self) {
+        for (Lasting { undo, since, .. }, over) in self.later.take_over() {
+            self.last = self.last.max(over);
+            let away = over - since;
+            match &undo {
+                Undo::Continue { rank, .. } => self.struck.may.extend((away > HARMLESS_STOP).then_some(*rank)),
+                Undo::Heal { hosts } => {
+                    self.silences.extend(hosts.iter().map(|host| (*host, over + JUST_AFTER)));
+                    if away > HARMLESS_CUT {
+                        let ranks = self.ranks_on(hosts);
+                        self.struck.may.extend(ranks);
+                    } else {
+                        names(hosts).iter().for_each(|host| self.job.keeps(host));
+                    }
+                }
+            }
+            self.struck.log.push((over, format!("over after {} ms: {undo:?}", away.as_millis())));
+        }
+    }
+
+    /// Until nothing lasts.
+    fn undo_all(&mut self) {
+        while !self.later.is_empty() {
+            sleep(STEP);
+            self.later.carry_out(self.lab);
+        }
+        self.note_undone();
+    }
+
+    /// Waits for the job, and undoes meanwhile what is due.
+    fn wait(&mut self, what: &str, mut condition: impl FnMut(&Diaries, &Later) -> bool) {
+        let Self { job, later, lab, .. } = self;
+        job.wait(what, PATIENCE, |diaries| {
+            later.carry_out(lab);
+            condition(diaries, later)
+        });
+        self.note_undone();
+    }
+
+    /// The same, for what is not in the diaries.
+    fn wait_until(&mut self, limit: Duration, mut condition: impl FnMut(&mut Running<'_>) -> bool) -> bool {
+        let Self { job, later, lab, .. } = self;
+        let held = wait_until(limit, || {
+            later.carry_out(lab);
+            condition(job)
+        });
+        self.note_undone();
+        held
     }
 
     /// A host falls silent. If its neighbour on the ring, or it itself, could not be heard or could not hear just before, the
@@ -276,38 +344,26 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// These ranks were away since the last fault, which was to be for so long. Returns whether that may kill them.
-    fn were_away(&mut self, ranks: &[u32], ms: u64) -> bool {
-        // Whoever was late after all has been away for longer than was meant.
-        let longest = Duration::from_millis(HARMLESS_MS);
-        let for_long = ms > HARMLESS_MS || now() - self.last > longest * 3 / 2;
-        if for_long {
-            self.struck.may.extend(ranks);
-        }
-        self.last = now();
-        for_long
-    }
-
     /// `ringwatchd` of a host; one that is just being replaced is waited for.
     fn watcher(&mut self, host: u32) -> Process {
         let host = ALL_HOSTS[host as usize];
         let mut found = None;
-        let _ = wait_until(PATIENCE, || {
-            found = self.job.named(host, "ringwatchd").into_iter().next();
+        let _ = self.wait_until(PATIENCE, |job| {
+            found = job.named(host, "ringwatchd").into_iter().next();
             // A job that has ended gets no other.
-            found.is_some() || !self.job.runs()
+            found.is_some() || !job.runs()
         });
         found.unwrap_or_else(|| self.job.fail(&format!("{host} has a ringwatchd")))
     }
 
     /// Until a `ringwatchd` that was struck has been replaced, and the new one watches: somebody has to be left on the host
     /// who can end its ranks and say why. Where no rank is left there is no other.
-    fn wait_for_a_watcher(&self, host: u32) {
-        let Some((old, _)) = self.unwatched.get(&host) else { return };
+    fn wait_for_a_watcher(&mut self, host: u32) {
+        let Some((old, _)) = self.unwatched.get(&host).copied() else { return };
         let name = ALL_HOSTS[host as usize];
         let ranks = self.job.job.ranks_on(name);
-        let is_empty = || !ranks.iter().any(|rank| process::lives(self.job.pid(*rank)));
-        if !wait_until(PATIENCE, || is_empty() || watches_again(&self.job.log(name), *old)) {
+        let is_empty = |job: &Running<'_>| !ranks.iter().any(|rank| process::lives(job.pid(*rank)));
+        if !self.wait_until(PATIENCE, |job| is_empty(job) || watches_again(&job.log(name), old)) {
             self.job.fail_hanging(&format!("{name} has another ringwatchd than {old}"));
         }
     }
@@ -320,18 +376,20 @@ impl Driver<'_, '_> {
         found.unwrap_or_else(|| self.job.fail(&format!("{host} has a prted")))
     }
 
-    /// Until somebody who lives is told of the last fault.
+    /// Until somebody who lives is told of the last fault; of one that need not kill, until it is over.
     fn wait_for_an_error(&mut self) {
-        let (since, dead) = (self.last, self.struck.must.clone());
-        self.job.wait("a survivor is told", PATIENCE, |diaries| {
+        let (since, deadly, dead) = (self.struck_at, self.deadly, self.struck.must.clone());
+        self.wait("a survivor is told", |diaries, later| {
             // Whoever was about to repair already is told by the repair itself.
-            let told = diaries.all("error").chain(diaries.all("shrunk"));
-            told.into_iter().any(|entry| entry.at > since && !dead.contains(&entry.rank))
+            let mut told = diaries.all("error").chain(diaries.all("shrunk"));
+            let is_told = told.any(|entry| entry.at > since && !dead.contains(&entry.rank));
+            is_told || (!deadly && later.is_empty())
         });
     }
 
-    /// Until the dead are gone and all others go on without them.
+    /// Until nothing lasts, the dead are gone and all others go on without them.
     fn settle(&mut self) {
+        self.undo_all();
         if self.last == Duration::ZERO || self.struck.must.len() == self.job.ranks().len() {
             return;
         }
@@ -398,6 +456,10 @@ impl Driver<'_, '_> {
             self.struck.log.push((now(), format!("rank {rank} is excused: {limit}")));
         }
     }
+}
+
+fn names(hosts: &[u32]) -> Vec<&'static str> {
+    hosts.iter().map(|host| ALL_HOSTS[*host as usize]).collect()
 }
 
 /// Whether, in the log of a host, another `ringwatchd` than this one has begun to watch.

@@ -248,10 +248,17 @@ impl Plan {
 }
 
 fn any_fault(dice: &mut Dice, targets: &mut Targets) -> Fault {
-    // The daemons' timeout is 300 ms, that of stopped ranks 400 ms: well below, around, and never.
-    let ms = |dice: &mut Dice| match dice.below(3) {
+    // The daemons' timeout is 300 ms: well below, around, and never.
+    let cut = |dice: &mut Dice| match dice.below(3) {
         0 => Some(u64::from(20 + dice.below(100))),
         1 => Some(u64::from(250 + dice.below(300))),
+        _ => None,
+    };
+    // That of stopped ranks is 400 ms: well below, closely below, above, and never.
+    let stop = |dice: &mut Dice| match dice.below(5) {
+        0 => Some(u64::from(20 + dice.below(200))),
+        1 | 2 => Some(u64::from(300 + dice.below(50))),
+        3 => Some(u64::from(380 + dice.below(200))),
         _ => None,
     };
     match dice.below(10) {
@@ -266,13 +273,13 @@ fn any_fault(dice: &mut Dice, targets: &mut Targets) -> Fault {
                 signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]),
             }
         }
-        7 => Fault::Stop { rank: targets.take_rank(dice), ms: ms(dice) },
+        7 => Fault::Stop { rank: targets.take_rank(dice), ms: stop(dice) },
         _ => {
             let mut hosts = vec![targets.take_host(dice)];
             if targets.hosts.len() > 2 && dice.below(3) == 0 {
                 hosts.push(targets.take_host(dice));
             }
-            Fault::Cut { hosts, together: dice.below(2) == 0, ms: ms(dice) }
+            Fault::Cut { hosts, together: dice.below(2) == 0, ms: cut(dice) }
         }
     }
 }
