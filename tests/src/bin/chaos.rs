@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Parser;
 use system_tests::Lab;
 use system_tests::chaos::bundle::{self, Traces};
-use system_tests::chaos::inject::{self, Around, Struck};
+use system_tests::chaos::inject::{self, Around, Carried, Struck};
 use system_tests::chaos::limits::{self, LEFT_OUT, MACHINE};
 use system_tests::chaos::plan::{self, Plan, Weather};
 use system_tests::chaos::pulse::Pulse;
@@ -48,6 +48,9 @@ const END: Duration = Duration::from_secs(20);
 struct Counts {
     planned: BTreeMap<&'static str, u32>,
     carried: BTreeMap<&'static str, u32>,
+    moments: BTreeMap<&'static str, u32>,
+    /// Faults that were carried out while another one lasted.
+    overlaps: usize,
     families: BTreeMap<&'static str, u32>,
     limits: BTreeMap<&'static str, Vec<u64>>,
     /// Jobs whose relay was late.
@@ -69,7 +72,9 @@ impl Counts {
     }
 
     fn add(&mut self, plan: &Plan, ran: &Ran) {
-        ran.carried.iter().for_each(|kind| *self.carried.entry(kind).or_default() += 1);
+        ran.carried.iter().for_each(|fault| *self.carried.entry(fault.kind).or_default() += 1);
+        ran.carried.iter().for_each(|fault| *self.moments.entry(fault.moment).or_default() += 1);
+        self.overlaps += ran.carried.iter().filter(|fault| fault.overlaps).count();
         if ran.late {
             self.late.push(plan.seed);
         }
@@ -94,6 +99,7 @@ impl Counts {
             return;
         }
         println!("{} faults carried out: {}", self.struck(false), list(&self.carried));
+        println!("they struck {}; while another one lasted: {}", list(&self.moments), self.overlaps);
         println!("limits of README that are kept away from: {}", LEFT_OUT.join("; "));
         println!("never struck by itself: rank 0 before MPI_Finalize, because it lets the job end; a spawned rank");
         println!("jobs in which the relay of the bad network was late: {} {:?}", self.late.len(), self.late);
@@ -108,8 +114,8 @@ impl Counts {
 /// One job that was run.
 struct Ran {
     verdict: Verdict,
-    /// Kinds of the faults that were carried out.
-    carried: Vec<&'static str>,
+    /// The faults that were carried out.
+    carried: Vec<Carried>,
     /// Whether the relay was late.
     late: bool,
 }

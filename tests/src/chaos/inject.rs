@@ -27,6 +27,17 @@ const STEP: Duration = Duration::from_millis(2);
 /// How long after a link has healed the next heartbeat has come through at the latest, also on a bad network.
 const JUST_AFTER: Duration = Duration::from_millis(100);
 
+/// A fault that was carried out: it met somebody who was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// Its kind.
+    pub kind: &'static str,
+    /// When it struck.
+    pub moment: &'static str,
+    /// Whether another one lasted.
+    pub overlaps: bool,
+}
+
 /// What has happened to a job so far.
 #[derive(Clone, Debug, Default)]
 pub struct Struck {
@@ -38,8 +49,10 @@ pub struct Struck {
     pub at: BTreeMap<u32, Duration>,
     /// Whose `ringwatchd` was, and when.
     pub watchers: Vec<(u32, Duration)>,
-    /// Kinds of the faults that were carried out: they met somebody who was there.
-    pub carried: Vec<&'static str>,
+    /// Who was struck when others had entered `MPI_Finalize`, and may have left it.
+    pub finalizing: BTreeSet<u32>,
+    /// The faults that were carried out.
+    pub carried: Vec<Carried>,
     /// Why ranks may be dead that nobody has struck.
     pub limits: BTreeSet<&'static str>,
     /// What was done, and when.
@@ -67,7 +80,7 @@ pub fn job(plan: &Plan, events: &str) -> Job {
     let job = job.options(&["-x", "UCX_HANDLE_ERRORS=none"]);
     // Those who are spawned find no slot free.
     let job = if plan.spawns() { job.options(&["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]) } else { job };
-    match plan.faults.last() {
+    let job = match plan.faults.last() {
         Some((_, Fault::Init { rank, place, how })) => {
             job.arguments(&["--init-fault", &format!("{rank}:{place}:{how}")])
         }
@@ -75,15 +88,19 @@ pub fn job(plan: &Plan, events: &str) -> Job {
             job.arguments(&["--finalize-fault", &format!("{rank}:{place}:{how}")])
         }
         _ => job,
+    };
+    let call = if plan.starts_badly() { "--init-fault" } else { "--finalize-fault" };
+    match plan.late {
+        Some(rank) => job.arguments(&[call, &format!("{rank}:late:none")]),
+        None => job,
     }
 }
 
 /// The fault that a rank has carried out itself, if it has.
 #[must_use]
-pub fn own(plan: &Plan, diaries: &Diaries) -> Option<&'static str> {
-    let (_, fault) = plan.faults.last()?;
-    let (Fault::Init { rank, .. } | Fault::Finalize { rank, .. }) = fault else { return None };
-    diaries.has(*rank, "dies").then(|| fault.kind())
+pub fn own(plan: &Plan, diaries: &Diaries) -> Option<Carried> {
+    let ((when, fault), rank) = (plan.faults.last()?, plan.own()?);
+    diaries.has(rank, "dies").then(|| Carried { kind: fault.kind(), moment: when.moment(), overlaps: false })
 }
 
 /// Does to the job what is planned, up to its end.
@@ -99,12 +116,13 @@ pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck:
         struck_at: Duration::ZERO,
         last: Duration::ZERO,
         later: Later::default(),
+        finalizes: false,
         deadly: false,
         unwatched: BTreeMap::new(),
         silences: Vec::new(),
         adjoining: BTreeSet::new(),
     };
-    if !matches!(plan.faults.last(), Some((_, Fault::Init { .. }))) {
+    if !plan.starts_badly() {
         let all = driver.job.ranks();
         driver.job.wait_for("carries-on", &all);
     }
@@ -117,12 +135,21 @@ pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck:
                 driver.settle();
                 sleep(Duration::from_millis(*ms));
             }
+            When::Init(ms) => driver.wait_for_the_first("enters-init", *ms),
+            When::Finalize(ms) => {
+                driver.settle();
+                driver.job.end();
+                driver.finalizes = true;
+                driver.wait_for_the_first("enters-finalize", *ms);
+            }
+            When::Own if plan.starts_badly() => {}
+            When::Own => driver.settle(),
         }
-        driver.strike(fault);
+        driver.strike(*when, fault);
     }
     let last = plan.faults.last().map(|(_, fault)| fault);
     // What dies in MPI_Init ends the job, or all go on without having met.
-    if !matches!(last, Some(Fault::Init { .. })) {
+    if !plan.starts_badly() && !driver.finalizes {
         driver.settle();
     }
     if !matches!(last, Some(Fault::Launcher)) {
@@ -146,7 +173,9 @@ struct Driver<'d, 'lab> {
     last: Duration,
     /// What is over by itself.
     later: Later,
-    /// Whether it made somebody's death certain.
+    /// Whether the job has been told to end.
+    finalizes: bool,
+    /// Whether the last fault made somebody's death certain.
     deadly: bool,
     /// Of each host the `ringwatchd` that was struck last.
     unwatched: BTreeMap<u32, (i32, Duration)>,
@@ -157,15 +186,17 @@ struct Driver<'d, 'lab> {
 }
 
 impl Driver<'_, '_> {
-    fn strike(&mut self, fault: &Fault) {
+    fn strike(&mut self, when: When, fault: &Fault) {
+        if let Fault::Kill { rank, .. } | Fault::Stop { rank, .. } = fault {
+            self.job.wait_for("started", &[*rank]);
+        }
         self.struck.log.push((now(), format!("strikes: {fault:?}")));
         (self.struck_at, self.last) = (now(), now());
-        let lives = |rank: &u32| process::lives(self.job.pid(*rank));
-        let could_die: BTreeSet<u32> = match fault {
-            Fault::Init { .. } => BTreeSet::new(),
-            _ => self.job.ranks().into_iter().filter(lives).collect(),
-        };
+        let diaries = self.job.diaries();
+        let lives = |rank: &u32| diaries.pid(*rank).is_some_and(process::lives);
+        let could_die: BTreeSet<u32> = self.job.ranks().into_iter().filter(lives).collect();
         let before = self.struck.must.clone();
+        let carried = Carried { kind: fault.kind(), moment: when.moment(), overlaps: !self.later.is_empty() };
         let meets = self.meets(fault);
         match fault {
             Fault::Kill { rank, signal } => {
@@ -187,7 +218,7 @@ impl Driver<'_, '_> {
             }
             Fault::Cut { hosts, together, ms } => self.cut(hosts, *together, *ms),
             Fault::Daemon { host, signal } => {
-                let pid = self.watcher(*host).pid;
+                let Some(pid) = self.watcher(*host).map(|process| process.pid) else { return self.spare(fault) };
                 process::signal(pid, *signal);
                 // One after the other they keep the node silent for longer than its timeout.
                 if self.unwatched.insert(*host, (pid, now())).is_some_and(|(_, at)| now() - at < TIMEOUT * 2) {
@@ -203,13 +234,8 @@ impl Driver<'_, '_> {
                 self.wait_for_a_watcher(*host);
                 let host = ALL_HOSTS[*host as usize];
                 // Where a job has been ended already nobody is left to find its prted stopped.
-                if self.job.named(host, "ringwatchd").is_empty() {
-                    return self
-                        .struck
-                        .log
-                        .push((self.last, format!("spared: {fault:?}, the job has ended on {host}")));
-                }
-                let pid = self.runtime(host);
+                let watched = !self.job.named(host, "ringwatchd").is_empty();
+                let Some(pid) = self.runtime(host).filter(|_| watched) else { return self.spare(fault) };
                 self.struck.must.extend(self.job.job.ranks_on(host));
                 self.job.loses(host);
                 process::signal(pid, *signal);
@@ -223,11 +249,19 @@ impl Driver<'_, '_> {
             // The rank does it itself.
             Fault::Init { .. } | Fault::Finalize { .. } => {}
         }
-        self.struck.carried.extend(meets.then(|| fault.kind()));
+        self.struck.carried.extend(meets.then_some(carried));
         let latest: BTreeSet<u32> = self.struck.must.difference(&before).copied().collect();
         // Who was away for too long is dead already, and nobody is told of that again.
         self.deadly = !latest.is_disjoint(&could_die);
-        self.struck.at.extend(latest.into_iter().map(|rank| (rank, self.last)));
+        if self.finalizes {
+            self.struck.finalizing.extend(&latest);
+        }
+        self.struck.at.extend(latest.into_iter().map(|rank| (rank, self.struck_at)));
+    }
+
+    /// A fault that comes when the job has ended there.
+    fn spare(&mut self, fault: &Fault) {
+        self.struck.log.push((self.struck_at, format!("spared: {fault:?}, the job has ended there")));
     }
 
     /// Whether it finds somebody whom it can strike.
@@ -344,8 +378,8 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// `ringwatchd` of a host; one that is just being replaced is waited for.
-    fn watcher(&mut self, host: u32) -> Process {
+    /// `ringwatchd` of a host; one that is just being replaced is waited for, unless the job has ended.
+    fn watcher(&mut self, host: u32) -> Option<Process> {
         let host = ALL_HOSTS[host as usize];
         let mut found = None;
         let _ = self.wait_until(PATIENCE, |job| {
@@ -353,7 +387,10 @@ impl Driver<'_, '_> {
             // A job that has ended gets no other.
             found.is_some() || !job.runs()
         });
-        found.unwrap_or_else(|| self.job.fail(&format!("{host} has a ringwatchd")))
+        if found.is_none() && self.job.runs() {
+            self.job.fail(&format!("{host} has a ringwatchd"));
+        }
+        found
     }
 
     /// Until a `ringwatchd` that was struck has been replaced, and the new one watches: somebody has to be left on the host
@@ -362,18 +399,27 @@ impl Driver<'_, '_> {
         let Some((old, _)) = self.unwatched.get(&host).copied() else { return };
         let name = ALL_HOSTS[host as usize];
         let ranks = self.job.job.ranks_on(name);
-        let is_empty = |job: &Running<'_>| !ranks.iter().any(|rank| process::lives(job.pid(*rank)));
+        let lives = |diaries: &Diaries, rank: &u32| diaries.pid(*rank).is_some_and(process::lives);
+        let is_empty = |job: &Running<'_>| {
+            let diaries = job.diaries();
+            !ranks.iter().any(|rank| lives(&diaries, rank))
+        };
         if !self.wait_until(PATIENCE, |job| is_empty(job) || watches_again(&job.log(name), old)) {
             self.job.fail_hanging(&format!("{name} has another ringwatchd than {old}"));
         }
     }
 
     /// `prted` of a host: the shell there has started another, which is only its parent.
-    fn runtime(&self, host: &str) -> i32 {
+    fn runtime(&self, host: &str) -> Option<i32> {
         let all = self.job.named(host, "prted");
         let is_parent = |one: &Process| all.iter().any(|other| other.parent == one.pid);
-        let found = all.iter().find(|one| !is_parent(one)).map(|one| one.pid);
-        found.unwrap_or_else(|| self.job.fail(&format!("{host} has a prted")))
+        all.iter().find(|one| !is_parent(one)).map(|one| one.pid)
+    }
+
+    /// So many milliseconds after the first rank has come there.
+    fn wait_for_the_first(&mut self, event: &str, ms: u64) {
+        self.wait(&format!("a rank {event}"), |diaries, _| diaries.all(event).next().is_some());
+        sleep(Duration::from_millis(ms));
     }
 
     /// Until somebody who lives is told of the last fault; of one that need not kill, until it is over.
@@ -434,7 +480,7 @@ impl Driver<'_, '_> {
         let is_new = |rank: &u32| !self.struck.must.contains(rank) && !self.struck.may.contains(rank);
         let diaries = self.job.diaries();
         let is_over = |rank: u32| diaries.has(rank, "finalized") || diaries.has(rank, "dies");
-        let is_dead = |rank: u32| !is_over(rank) && !process::lives(self.job.pid(rank));
+        let is_dead = |rank: u32| !is_over(rank) && !diaries.pid(rank).is_some_and(process::lives);
         let dead: Vec<u32> = self.adjoining.iter().copied().filter(|rank| is_new(rank) && is_dead(*rank)).collect();
         if !dead.is_empty() {
             self.struck.limits.insert(limits::ADJOINING);

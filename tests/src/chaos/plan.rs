@@ -10,8 +10,9 @@ const FAMILIES: [&str; 11] =
     ["p2p", "any", "rooted", "all", "vector", "nonblocking", "persistent", "neighbour", "compute", "window", "file"];
 /// The one in which a death ends the job, as README says.
 const SPAWN: &str = "spawn";
-/// A seed whose plan and those of the following, until they have this many faults, leave out no kind of fault and no family.
-pub const SEED: u64 = 14;
+/// A seed whose plan and those of the following, until they have this many faults, leave out no kind of fault, no moment and
+/// no family.
+pub const SEED: u64 = 150;
 /// See [`SEED`].
 pub const FAULTS: u32 = 50;
 /// How a rank strikes itself.
@@ -113,6 +114,27 @@ pub enum When {
     Recovery,
     /// At the same moment as the one before.
     Same,
+    /// So many milliseconds after the first rank has entered `MPI_Init`.
+    Init(u64),
+    /// The same with `MPI_Finalize`.
+    Finalize(u64),
+    /// When the rank that strikes itself has come to it.
+    Own,
+}
+
+impl When {
+    /// Its name, for the counts.
+    #[must_use]
+    pub fn moment(self) -> &'static str {
+        match self {
+            Self::Calm(_) => "in calm",
+            Self::Recovery => "into a recovery",
+            Self::Same => "with the one before",
+            Self::Init(_) => "into MPI_Init",
+            Self::Finalize(_) => "into MPI_Finalize",
+            Self::Own => "by the rank itself",
+        }
+    }
 }
 
 /// What the network does to datagrams.
@@ -139,6 +161,8 @@ pub struct Plan {
     pub families: Vec<&'static str>,
     /// On what network.
     pub weather: Weather,
+    /// Who keeps all others waiting in `MPI_Init` or `MPI_Finalize`, where faults strike there, if anybody does.
+    pub late: Option<u32>,
     /// What is done to it, in this order. Only the last may be one that ends the job.
     pub faults: Vec<(When, Fault)>,
 }
@@ -173,6 +197,11 @@ impl Targets {
         rank
     }
 
+    /// Somebody has to be left to tell.
+    fn leave_somebody(&self) -> bool {
+        self.hosts.len() >= 2 && self.ranks.len() >= 2
+    }
+
     fn has_ranks(&self, host: u32) -> bool {
         self.ranks.iter().any(|rank| rank / self.per_host == host)
     }
@@ -204,34 +233,75 @@ impl Plan {
             _ => Weather { loss: dice.below(60), duplication: dice.below(100), delay: dice.below(6) },
         };
         let mut targets = Targets { per_host, hosts: (1..hosts).collect(), ranks: (1..hosts * per_host).collect() };
-        let mut faults = Vec::new();
-        if dice.below(8) == 0 {
-            let (rank, place, how) = (dice.any(&targets.ranks), dice.any(&["before", "during"]), dice.any(&HOW));
-            let fault = Fault::Init { rank, place, how };
-            return Self { seed, hosts, per_host, families, weather, faults: vec![(When::Calm(0), fault)] };
-        }
-        for _ in 0..4 + dice.below(5) {
-            // Somebody has to be left to tell.
-            if targets.hosts.len() < 2 || targets.ranks.len() < 2 {
-                break;
+        let mut plan = Self { seed, hosts, per_host, families, weather, late: None, faults: Vec::new() };
+        match dice.below(8) {
+            0 => {
+                let (rank, place, how) = (dice.any(&targets.ranks), dice.any(&["before", "during"]), dice.any(&HOW));
+                plan.faults.push((When::Own, Fault::Init { rank, place, how }));
+                return plan;
             }
-            let when = match dice.below(4) {
-                0 if !faults.is_empty() => When::Same,
-                1 if !faults.is_empty() => When::Recovery,
-                _ => When::Calm(u64::from(dice.below(200))),
-            };
-            faults.push((when, any_fault(&mut dice, &mut targets)));
-        }
-        match dice.below(6) {
-            0 => faults.push((When::Calm(0), Fault::Launcher)),
             1 => {
-                let rank = dice.any(&[&[0], &targets.ranks[..]].concat());
-                let (place, how) = (dice.any(&["entry", "during"]), dice.any(&HOW));
-                faults.push((When::Calm(0), Fault::Finalize { rank, place, how }));
+                plan.strike_into(&mut dice, &mut targets, When::Init, 300);
+                return plan;
             }
             _ => {}
         }
-        Self { seed, hosts, per_host, families, weather, faults }
+        for _ in 0..4 + dice.below(5) {
+            if !targets.leave_somebody() {
+                break;
+            }
+            let when = match dice.below(4) {
+                0 if !plan.faults.is_empty() => When::Same,
+                1 if !plan.faults.is_empty() => When::Recovery,
+                _ => When::Calm(u64::from(dice.below(200))),
+            };
+            plan.faults.push((when, any_fault(&mut dice, &mut targets)));
+        }
+        match dice.below(8) {
+            0 => plan.faults.push((When::Calm(0), Fault::Launcher)),
+            1 => {
+                let rank = dice.any(&[&[0], &targets.ranks[..]].concat());
+                let (place, how) = (dice.any(&["entry", "during"]), dice.any(&HOW));
+                plan.faults.push((When::Own, Fault::Finalize { rank, place, how }));
+            }
+            2..=4 if targets.leave_somebody() => plan.strike_into(&mut dice, &mut targets, When::Finalize, 40),
+            _ => {}
+        }
+        plan
+    }
+
+    /// One or two faults into the call in which the job begins or ends. Where nobody keeps the others waiting there it
+    /// takes about so many milliseconds.
+    fn strike_into(&mut self, dice: &mut Dice, targets: &mut Targets, call: fn(u64) -> When, ms: u32) {
+        self.late = (dice.below(2) == 0).then(|| dice.any(&targets.ranks));
+        let within = if self.late.is_some() { 1000 } else { ms };
+        self.faults.push((call(u64::from(dice.below(within))), any_fault(dice, targets)));
+        if dice.below(3) == 0 && targets.leave_somebody() {
+            self.faults.push((When::Same, any_fault(dice, targets)));
+        }
+    }
+
+    /// Whether something strikes into `MPI_Init`.
+    #[must_use]
+    pub fn starts_badly(&self) -> bool {
+        self.faults.iter().any(|(when, fault)| matches!(when, When::Init(_)) || matches!(fault, Fault::Init { .. }))
+    }
+
+    /// Whether something strikes into `MPI_Finalize`.
+    #[must_use]
+    pub fn ends_badly(&self) -> bool {
+        self.faults
+            .iter()
+            .any(|(when, fault)| matches!(when, When::Finalize(_)) || matches!(fault, Fault::Finalize { .. }))
+    }
+
+    /// The rank that is to strike itself, if there is one.
+    #[must_use]
+    pub fn own(&self) -> Option<u32> {
+        match self.faults.last() {
+            Some((_, Fault::Init { rank, .. } | Fault::Finalize { rank, .. })) => Some(*rank),
+            _ => None,
+        }
     }
 
     /// Whether it spawns processes.
@@ -286,10 +356,11 @@ fn any_fault(dice: &mut Dice, targets: &mut Targets) -> Fault {
 
 impl fmt::Display for Plan {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, hosts, per_host, families, weather, faults } = self;
+        let Self { seed, hosts, per_host, families, weather, late, faults } = self;
         let Weather { loss, duplication, delay } = weather;
         write!(out, "seed {seed}: {hosts} hosts, {per_host} ranks on each, {}", families.join(" "))?;
         write!(out, "; of 1000 datagrams {loss} lost, {duplication} doubled, up to {delay} ms late")?;
+        late.map_or(Ok(()), |rank| write!(out, "; all wait for rank {rank}"))?;
         faults.iter().try_for_each(|(when, fault)| write!(out, "\n  {when:?} {fault:?}"))
     }
 }
@@ -299,24 +370,30 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// What the plans from a seed on have, until there are enough faults.
-    fn kinds_and_families(seed: u64) -> (BTreeSet<&'static str>, BTreeSet<&'static str>) {
-        let (mut kinds, mut families, mut faults) = (BTreeSet::new(), BTreeSet::new(), 0);
+    const KINDS: usize = 11;
+    const MOMENTS: usize = 6;
+
+    /// Kinds and moments of the faults, and families of operations, of the plans from a seed on, until there are enough
+    /// faults.
+    fn variety(seed: u64) -> [BTreeSet<&'static str>; 3] {
+        let (mut kinds, mut moments, mut families, mut faults) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), 0);
         for plan in (seed..).map(Plan::new) {
             faults += plan.faults.len();
             kinds.extend(plan.faults.iter().map(|(_, fault)| fault.kind()));
+            moments.extend(plan.faults.iter().map(|(when, _)| when.moment()));
             families.extend(plan.families);
             if faults >= FAULTS as usize {
                 break;
             }
         }
-        (kinds, families)
+        [kinds, moments, families]
     }
 
     #[test]
-    fn a_short_run_leaves_out_no_kind_of_fault_and_no_family() {
-        let (kinds, families) = kinds_and_families(SEED);
-        assert_eq!((kinds.len(), families.len()), (11, FAMILIES.len() + 1), "{kinds:?}, {families:?}");
+    fn a_short_run_leaves_out_no_kind_of_fault_no_moment_and_no_family() {
+        let variety = variety(SEED);
+        let counts = variety.each_ref().map(BTreeSet::len);
+        assert_eq!(counts, [KINDS, MOMENTS, FAMILIES.len() + 1], "{variety:?}");
     }
 
     #[test]
@@ -328,13 +405,15 @@ mod tests {
 
     #[test]
     fn every_kind_of_fault_comes_and_somebody_is_always_left() {
-        let mut kinds = BTreeSet::new();
+        let (mut kinds, mut moments) = (BTreeSet::new(), BTreeSet::new());
         for plan in (0..500).map(Plan::new) {
             assert!((4..=12).contains(&plan.hosts) && !plan.faults.is_empty() && !plan.families.is_empty());
             let mut lost = BTreeSet::new();
             for (at, (when, fault)) in plan.faults.iter().enumerate() {
                 kinds.insert(fault.kind());
-                assert!(at > 0 || matches!(when, When::Calm(_)), "nothing came before the first: {plan}");
+                moments.insert(when.moment());
+                let follows = matches!(when, When::Same | When::Recovery);
+                assert!(at > 0 || !follows, "nothing came before the first: {plan}");
                 let ends = matches!(fault, Fault::Launcher | Fault::Init { .. } | Fault::Finalize { .. });
                 assert!(!ends || at + 1 == plan.faults.len(), "{plan}");
                 let spared = match fault {
@@ -351,6 +430,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(kinds.len(), 11, "{kinds:?}");
+        assert_eq!((kinds.len(), moments.len()), (KINDS, MOMENTS), "{kinds:?}, {moments:?}");
     }
 }

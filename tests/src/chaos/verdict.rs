@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::inject::Struck;
 use super::limits::{self, LAST_MOMENTS, history, numbers, records};
-use super::plan::{Fault, Plan};
+use super::plan::{Fault, Plan, When};
 use crate::diary::{Diaries, Entry, PROC_FAILED};
 use crate::{Outcome, TIMEOUT};
 
@@ -32,61 +32,92 @@ pub enum Verdict {
 pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> BTreeSet<&'static str> {
     // However it ends, nobody has been told a lie.
     let ended = limits::ended(plan, struck, &outcome.stderr);
-    let starts_badly = matches!(plan.faults.last(), Some((_, Fault::Init { .. })));
-    let is_of_the_start = |error: &Entry| starts_badly && error.details.first().is_some_and(|class| class == OTHER);
+    let is_of_the_start =
+        |error: &Entry| plan.starts_badly() && error.details.first().is_some_and(|class| class == OTHER);
     outcome.no_lies_but(|error| is_of_the_start(error) || ended.is_some() && is_in_spawn(&outcome.diaries, error));
     told_after_the_first_strike(plan, struck, outcome);
     nobody_spawned_was_stopped(outcome, events);
     if let Some(limit) = ended {
         // While it was ending, prterun may have been struck, whose status that is then.
-        if outcome.status == -libc::SIGKILL && struck.carried.contains(&Fault::Launcher.kind()) {
+        if outcome.status == -libc::SIGKILL && struck.carried.iter().any(|fault| fault.kind == Fault::Launcher.kind()) {
             outcome.left_nothing();
         } else {
             outcome.gave_up(&["the job is ended"]);
         }
         return [limit].into();
     }
-    match plan.faults.last() {
-        Some((_, Fault::Init { .. })) => {
-            ended_or_recovered(outcome);
-            let goes_on = outcome.status == 0 && !outcome.diaries.all("error").any(is_of_the_start);
-            if goes_on { BTreeSet::new() } else { [limits::INIT].into() }
-        }
-        Some((_, Fault::Launcher)) => {
-            outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
-            outcome.lost_its_launcher(&["prterun", "was lost", "ended"]);
-            one_side(outcome, &gone_before_the_last(struck));
-            BTreeSet::new()
-        }
-        Some((_, Fault::Finalize { rank, .. })) => {
-            let dead = dead(struck, outcome, Some(*rank));
-            let mut limits = BTreeSet::new();
-            for survivor in outcome.survivors(&dead).into_iter().filter(|survivor| survivor != rank) {
-                let code = outcome.diaries.first(survivor, "finalized").map(|entry| entry.text());
-                let fails = code.as_deref() == Some(PROC_FAILED);
-                let known = code.as_deref() == Some("0") || fails;
-                outcome.require(known, &format!("MPI_Finalize of rank {survivor} returns, not {code:?}"));
-                limits.extend(fails.then_some(limits::FINALIZE));
-            }
-            outcome.require(outcome.status == 0, "mpirun's exit status is 0");
-            outcome.left_nothing();
-            one_side(outcome, &gone(struck));
-            limits.extend(is_declared(outcome, &dead, struck, Some(*rank), events));
-            limits
-        }
-        _ => {
-            let dead = dead(struck, outcome, None);
-            outcome.finished_without(&dead);
-            one_side(outcome, &gone(struck));
-            is_declared(outcome, &dead, struck, None, events)
-        }
+    if plan.starts_badly() {
+        return began(plan, struck, outcome, is_of_the_start, events);
     }
+    if let Some((_, Fault::Launcher)) = plan.faults.last() {
+        outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
+        outcome.lost_its_launcher(&["prterun", "was lost", "ended"]);
+        one_side(outcome, &gone_before_the_last(struck));
+        return BTreeSet::new();
+    }
+    let dead = dead(struck, outcome, plan.own());
+    let limits = if plan.ends_badly() {
+        finalized(plan, struck, outcome, &dead)
+    } else {
+        outcome.finished_without(&dead);
+        BTreeSet::new()
+    };
+    one_side(outcome, &gone(struck));
+    &limits | &is_declared(outcome, &dead, struck, plan.own(), events)
+}
+
+/// A death in `MPI_Init` ends the job with a status and a sentence, or those whose `MPI_Init` returned go on. Without a
+/// death all go on.
+fn began(
+    plan: &Plan,
+    struck: &Struck,
+    outcome: &Outcome,
+    is_of_the_start: impl Fn(&Entry) -> bool,
+    events: &Path,
+) -> BTreeSet<&'static str> {
+    let init = [limits::INIT].into();
+    if outcome.status != 0 {
+        let own = plan.own().is_some_and(|rank| outcome.diaries.has(rank, "dies"));
+        let may_be_dead = declared(events).iter().any(|rank| struck.may.contains(rank));
+        let dies = own || !struck.must.is_empty() || may_be_dead;
+        outcome.require(dies, "a job in which nobody dies goes on");
+        outcome.gave_up(&[]);
+        return init;
+    }
+    let all: BTreeSet<u32> = outcome.diaries.all("initialised").map(|entry| entry.rank).collect();
+    let dead = dead(struck, outcome, plan.own());
+    let survivors: BTreeSet<u32> = all.into_iter().filter(|rank| !dead.contains(rank)).collect();
+    outcome.require(!survivors.is_empty(), "mpirun's status is 0 only if there are survivors");
+    for rank in survivors {
+        outcome.finalized(rank);
+    }
+    outcome.left_nothing();
+    one_side(outcome, &gone(struck));
+    let other = outcome.diaries.all("error").any(is_of_the_start);
+    let limits = if other { init } else { BTreeSet::new() };
+    &limits | &is_declared(outcome, &dead, struck, plan.own(), events)
+}
+
+/// Somebody died while others were in `MPI_Finalize`: it returns at all survivors, and the job has ended in order.
+fn finalized(plan: &Plan, struck: &Struck, outcome: &Outcome, dead: &[u32]) -> BTreeSet<&'static str> {
+    let mut limits = BTreeSet::new();
+    let is_struck = |rank: &u32| plan.own() == Some(*rank) || struck.finalizing.contains(rank);
+    for survivor in outcome.survivors(dead).into_iter().filter(|rank| !is_struck(rank)) {
+        let code = outcome.diaries.first(survivor, "finalized").map(|entry| entry.text());
+        let fails = code.as_deref() == Some(PROC_FAILED);
+        let known = code.as_deref() == Some("0") || fails;
+        outcome.require(known, &format!("MPI_Finalize of rank {survivor} returns, not {code:?}"));
+        limits.extend(fails.then_some(limits::FINALIZE));
+    }
+    outcome.require(outcome.status == 0, "mpirun's exit status is 0");
+    outcome.left_nothing();
+    limits
 }
 
 /// Nobody is told of a failure before there is one.
 fn told_after_the_first_strike(plan: &Plan, struck: &Struck, outcome: &Outcome) {
     // Who strikes itself says so.
-    let is_own = |(_, fault): &(_, Fault)| matches!(fault, Fault::Init { .. } | Fault::Finalize { .. });
+    let is_own = |(when, _): &(When, Fault)| *when == When::Own;
     let log = struck.log.iter().filter(|_| !plan.faults.first().is_some_and(is_own));
     let struck = log.map(|(at, _)| *at).chain(outcome.diaries.all("dies").map(|entry| entry.at)).min();
     let told = outcome.diaries.all("error").map(|entry| entry.at).min();
@@ -104,29 +135,28 @@ fn nobody_spawned_was_stopped(outcome: &Outcome, events: &Path) {
     }
 }
 
-/// A death in `MPI_Init` ends the job with a status and a sentence, or those whose `MPI_Init` returned go on.
-fn ended_or_recovered(outcome: &Outcome) {
-    if outcome.status != 0 {
-        outcome.gave_up(&[]);
-        return;
-    }
-    let all: BTreeSet<u32> = outcome.diaries.all("initialised").map(|entry| entry.rank).collect();
-    outcome.require(!all.is_empty(), "mpirun's status is 0 only if there are survivors");
-    for rank in all {
-        outcome.finalized(rank);
-    }
-    outcome.left_nothing();
-}
-
 /// Who did not come to an end: everybody who must be dead, and nobody who must not.
 fn dead(struck: &Struck, outcome: &Outcome, spared: Option<u32>) -> Vec<u32> {
     let ended = |rank: &u32| outcome.diaries.has(*rank, "finalized") || spared == Some(*rank);
     let dead: Vec<u32> = outcome.survivors(&[]).into_iter().filter(|rank| !ended(rank)).collect();
-    let missed: Vec<_> = struck.must.iter().filter(|rank| !dead.contains(rank)).collect();
+    let missed: Vec<_> = struck.must.difference(&struck.finalizing).filter(|rank| !dead.contains(rank)).collect();
     outcome.require(missed.is_empty(), &format!("the dead do not come to an end, as {missed:?} did"));
     let harmed: Vec<_> = dead.iter().filter(|rank| !struck.must.contains(rank) && !struck.may.contains(rank)).collect();
     outcome.require(harmed.is_empty(), &format!("all others come to their end, but not {harmed:?}"));
     dead
+}
+
+/// Whom the history of the job declares dead.
+fn declared(events: &Path) -> BTreeSet<u32> {
+    let mut declared = BTreeSet::new();
+    for record in records(&history(events)) {
+        match record["event"].as_str() {
+            Some("rank-dead") => declared.extend(record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok())),
+            Some("node-dead") => declared.extend(numbers(&record["ranks"])),
+            _ => {}
+        }
+    }
+    declared
 }
 
 /// The history of the job has every death and no other, but for a limit.
@@ -137,16 +167,11 @@ fn is_declared(
     spared: Option<u32>,
     events: &Path,
 ) -> BTreeSet<&'static str> {
-    let mut declared = BTreeSet::new();
-    for record in records(&history(events)) {
-        match record["event"].as_str() {
-            Some("rank-dead") => declared.extend(record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok())),
-            Some("node-dead") => declared.extend(numbers(&record["ranks"])),
-            _ => {}
-        }
-    }
-    // Spawned ones die with their nodes, and nothing is planned for them.
-    declared.retain(|rank| spared != Some(*rank) && !outcome.is_spawned(*rank));
+    let mut declared = declared(events);
+    // Spawned ones die with their nodes, and nothing is planned for them. Who had left MPI_Finalize may have died with its
+    // node.
+    let has_left = |rank: &u32| struck.finalizing.contains(rank) && !dead.contains(rank);
+    declared.retain(|rank| spared != Some(*rank) && !has_left(rank) && !outcome.is_spawned(*rank));
     let unsaid = |rank: &&u32| !declared.contains(rank) && may_go_unsaid(**rank, struck, outcome.ended_at);
     let unsaid: Vec<u32> = dead.iter().filter(unsaid).copied().collect();
     let said: Vec<u32> = dead.iter().filter(|rank| !unsaid.contains(rank)).copied().collect();
@@ -156,11 +181,12 @@ fn is_declared(
 }
 
 /// Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, if that takes a
-/// new ringwatchd because one was struck as well.
+/// new ringwatchd because one was struck as well, or the survivors were in `MPI_Finalize` already.
 fn may_go_unsaid(rank: u32, struck: &Struck, ended_at: Duration) -> bool {
     let soon = TIMEOUT * 4;
     struck.at.get(&rank).is_some_and(|at| {
-        ended_at.saturating_sub(*at) < soon && struck.watchers.iter().any(|(_, watcher)| watcher.abs_diff(*at) < soon)
+        let unwatched = struck.watchers.iter().any(|(_, watcher)| watcher.abs_diff(*at) < soon);
+        ended_at.saturating_sub(*at) < soon && (unwatched || struck.finalizing.contains(&rank))
     })
 }
 
