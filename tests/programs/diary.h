@@ -25,13 +25,18 @@ static void event(const char *format, ...) {
     if (write(diary, line, (size_t)n) < 0) perror("diary");
 }
 
-/* Opens the diary of this rank in a folder, and says where the rank is. */
-static void open_diary(const char *folder) {
-    char path[600];
-    snprintf(path, sizeof path, "%s/rank.%d", folder, world_rank);
+/* Opens a diary, and says where the rank is. */
+static void open_diary_at(const char *path) {
     diary = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (diary < 0) perror(path);
     char host[64] = "";
     gethostname(host, sizeof host - 1);
     event("started %d %s", (int)getpid(), host);
+}
+
+/* Opens the diary of this rank in a folder. */
+static void open_diary(const char *folder) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/rank.%d", folder, world_rank);
+    open_diary_at(path);
 }

@@ -221,7 +221,7 @@ static void watch_both_sides(MPI_Comm inter) {
 /* Another process, which has a message sent back. An mpirun has room for some dozens, and it takes long: in one turn of
  * eight, and not for ever. */
 static int round_spawn(const Round *at) {
-    static char *arguments[] = {"--child", NULL};
+    char *arguments[] = {"--child", dir, NULL};
     int sent = at->round, got = -1;
     MPI_Comm child;
     if (at->turn % 8 != 1 || at->turn >= 32) return MPI_SUCCESS;
@@ -237,18 +237,24 @@ static int round_spawn(const Round *at) {
     return MPI_Comm_free(&child);
 }
 
-/* What the other process does. Whoever spawned it may be dead. */
-static int child(void) {
+/* What the other process does, which has a diary of its own. Whoever spawned it may be dead. */
+static int child(const char *folder) {
+    const char *job = getenv("PMIX_NAMESPACE");
+    char path[1100];
     int value;
     MPI_Comm parents;
+    world_rank = 0;
+    snprintf(path, sizeof path, "%s/spawned.%s", folder, job ? job : "");
+    open_diary_at(path);
     MPI_Init(NULL, NULL);
+    event("initialised");
     MPI_Comm_get_parent(&parents);
     watch_both_sides(parents);
     if (MPI_Recv(&value, 1, MPI_INT, 0, 24, parents, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
         value++;
         MPI_Send(&value, 1, MPI_INT, 0, 24, parents);
     }
-    MPI_Finalize();
+    event("finalized %d", MPI_Finalize());
     return 0;
 }
 

@@ -31,7 +31,7 @@
  *                        after, or late: the rank keeps the others waiting
  *   --mix F,F            after OP and between recoveries, rounds of these families
  *                        (see families.h) in turn, instead of four collectives
- *   --child              alone: spawned by the family spawn (see families.h)
+ *   --child DIR          alone: spawned by the family spawn (see families.h)
  *   --hold               go on with collectives until the file "end" is there
  *   --busy               no pause between two rounds of OP
  *   --threads            start MPI with MPI_THREAD_MULTIPLE
@@ -419,7 +419,7 @@ static void make_uniform(void) {
 
 int main(int count, char **arguments) {
     program = arguments[0];
-    if (count > 1 && !strcmp(arguments[1], "--child")) return child();
+    if (count > 2 && !strcmp(arguments[1], "--child")) return child(arguments[2]);
     read_arguments(count, arguments);
     start();
     initialise(&count, &arguments);

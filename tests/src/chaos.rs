@@ -9,16 +9,20 @@
 //! | [`weather`] | loss, duplication and delay of the daemons' datagrams, in user space |
 //! | [`inject`] | runs a plan: strikes, and waits until the survivors have dealt with it |
 //! | [`later`] | what is over by itself after a while, and may overlap with others |
+//! | [`spawned`] | who was spawned, and came to an end |
+//! | [`declared`] | whom the history declares dead, and who had to be |
 //! | [`verdict`] | what is to be true then |
 //! | [`limits`] | what README's limits excuse of it, and nothing else |
 //! | [`pulse`] | how well the machine let processes run meanwhile |
 //! | [`bundle`] | what a broken promise leaves for people to read |
 
 pub mod bundle;
+pub mod declared;
 pub mod inject;
 pub mod later;
 pub mod limits;
 pub mod plan;
 pub mod pulse;
+pub mod spawned;
 pub mod verdict;
 pub mod weather;

@@ -59,11 +59,16 @@ impl Diaries {
             .flatten()
             .flatten()
             .filter(|file| file.file_name().to_string_lossy().starts_with("rank."))
-            .filter_map(|file| fs::read_to_string(file.path()).ok())
-            .flat_map(|text| text.lines().filter_map(Entry::read).collect::<Vec<_>>())
+            .flat_map(|file| Self::of_file(&file.path()).0)
             .collect();
         entries.sort_by_key(|entry| entry.at);
         Self(entries)
+    }
+
+    /// One diary.
+    #[must_use]
+    pub fn of_file(path: &Path) -> Self {
+        Self(fs::read_to_string(path).unwrap_or_default().lines().filter_map(Entry::read).collect())
     }
 
     /// The entries of one rank.

@@ -174,7 +174,7 @@ fn run(plan: &Plan, arguments: &Arguments) -> Ran {
             drive(&lab, job, plan, &mut struck, &around);
         }
         let outcome = running.take().map(Running::finish);
-        outcome.map(|outcome| verdict::judge(plan, &struck, &outcome, &events)).unwrap_or_default()
+        outcome.map(|outcome| verdict::judge(plan, &struck, &outcome, &events, &folder)).unwrap_or_default()
     }));
     let verdict = match result {
         Ok(limits) => match &struck.limits | &limits {

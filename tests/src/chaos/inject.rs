@@ -47,6 +47,10 @@ pub struct Struck {
     pub may: BTreeSet<u32>,
     /// When each of them was struck.
     pub at: BTreeMap<u32, Duration>,
+    /// Hosts that are lost with all who were there, and since when.
+    pub lost: BTreeMap<u32, Duration>,
+    /// Hosts that may be.
+    pub doubtful: BTreeSet<u32>,
     /// Whose `ringwatchd` was, and when.
     pub watchers: Vec<(u32, Duration)>,
     /// Who was struck when others had entered `MPI_Finalize`, and may have left it.
@@ -57,6 +61,14 @@ pub struct Struck {
     pub limits: BTreeSet<&'static str>,
     /// What was done, and when.
     pub log: Vec<(Duration, String)>,
+}
+
+impl Struck {
+    /// Whether this host may have been lost with all who were there, before this moment.
+    #[must_use]
+    pub fn has_lost(&self, host: u32, before: Duration) -> bool {
+        self.doubtful.contains(&host) || self.lost.get(&host).is_some_and(|at| *at <= before)
+    }
 }
 
 /// Where a job leaves its traces, and what happens around it.
@@ -212,6 +224,7 @@ impl Driver<'_, '_> {
                 }
             }
             Fault::Node { host } => {
+                self.loses(*host);
                 let host = ALL_HOSTS[*host as usize];
                 self.struck.must.extend(self.job.job.ranks_on(host));
                 self.job.kill_host(host);
@@ -222,9 +235,8 @@ impl Driver<'_, '_> {
                 process::signal(pid, *signal);
                 // One after the other they keep the node silent for longer than its timeout.
                 if self.unwatched.insert(*host, (pid, now())).is_some_and(|(_, at)| now() - at < TIMEOUT * 2) {
-                    let host = ALL_HOSTS[*host as usize];
-                    self.struck.may.extend(self.job.job.ranks_on(host));
-                    self.job.loses(host);
+                    self.may_lose(*host);
+                    self.job.loses(ALL_HOSTS[*host as usize]);
                 }
                 self.struck.watchers.push((*host, self.last));
                 self.note_silence(*host);
@@ -232,12 +244,13 @@ impl Driver<'_, '_> {
             }
             Fault::Runtime { host, signal } => {
                 self.wait_for_a_watcher(*host);
-                let host = ALL_HOSTS[*host as usize];
+                let name = ALL_HOSTS[*host as usize];
                 // Where a job has been ended already nobody is left to find its prted stopped.
-                let watched = !self.job.named(host, "ringwatchd").is_empty();
-                let Some(pid) = self.runtime(host).filter(|_| watched) else { return self.spare(fault) };
-                self.struck.must.extend(self.job.job.ranks_on(host));
-                self.job.loses(host);
+                let watched = !self.job.named(name, "ringwatchd").is_empty();
+                let Some(pid) = self.runtime(name).filter(|_| watched) else { return self.spare(fault) };
+                self.loses(*host);
+                self.struck.must.extend(self.job.job.ranks_on(name));
+                self.job.loses(name);
                 process::signal(pid, *signal);
             }
             Fault::Launcher => {
@@ -283,9 +296,24 @@ impl Driver<'_, '_> {
         self.lasts(Undo::Heal { hosts: hosts.to_vec() }, ms);
         self.job.split(&names, together);
         match ms.map(Duration::from_millis) {
-            None => self.struck.must.extend(self.ranks_on(hosts)),
+            None => {
+                hosts.iter().for_each(|host| self.loses(*host));
+                self.struck.must.extend(self.ranks_on(hosts));
+            }
             Some(ms) => self.silences.extend(hosts.iter().map(|host| (*host, now() + ms + JUST_AFTER))),
         }
+    }
+
+    /// A host is lost with all who are there.
+    fn loses(&mut self, host: u32) {
+        self.struck.lost.entry(host).or_insert(self.struck_at);
+    }
+
+    /// It may be.
+    fn may_lose(&mut self, host: u32) {
+        self.struck.doubtful.insert(host);
+        let ranks = self.ranks_on(&[host]);
+        self.struck.may.extend(ranks);
     }
 
     fn ranks_on(&self, hosts: &[u32]) -> Vec<u32> {
@@ -310,8 +338,7 @@ impl Driver<'_, '_> {
                 Undo::Heal { hosts } => {
                     self.silences.extend(hosts.iter().map(|host| (*host, over + JUST_AFTER)));
                     if away > HARMLESS_CUT {
-                        let ranks = self.ranks_on(hosts);
-                        self.struck.may.extend(ranks);
+                        hosts.iter().for_each(|host| self.may_lose(*host));
                     } else {
                         names(hosts).iter().for_each(|host| self.job.keeps(host));
                     }
@@ -484,7 +511,7 @@ impl Driver<'_, '_> {
         let dead: Vec<u32> = self.adjoining.iter().copied().filter(|rank| is_new(rank) && is_dead(*rank)).collect();
         if !dead.is_empty() {
             self.struck.limits.insert(limits::ADJOINING);
-            self.struck.may.extend(dead);
+            dead.into_iter().for_each(|rank| self.may_lose(rank / self.job.job.per_host));
         }
         let (late, starved) = (self.around.storm.map(Storm::late).unwrap_or_default(), self.around.pulse.late());
         let history = limits::history(self.around.events);
@@ -497,6 +524,7 @@ impl Driver<'_, '_> {
             }
             let host = self.job.job.host_of(rank);
             self.job.loses(host);
+            self.struck.doubtful.insert(rank / self.job.job.per_host);
             self.struck.may.insert(rank);
             self.struck.limits.insert(limit);
             self.struck.log.push((now(), format!("rank {rank} is excused: {limit}")));

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use super::declared::Declared;
 use super::inject::Struck;
-use super::limits::{self, LAST_MOMENTS, history, numbers, records};
+use super::limits::{self, history, records};
 use super::plan::{Fault, Plan, When};
+use crate::Outcome;
 use crate::diary::{Diaries, Entry, PROC_FAILED};
-use crate::{Outcome, TIMEOUT};
 
 /// `MPI_ERR_OTHER`.
 const OTHER: &str = "16";
@@ -29,7 +30,8 @@ pub enum Verdict {
 /// # Panics
 /// With everything that is known about the job, if a promise is broken.
 #[must_use]
-pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> BTreeSet<&'static str> {
+pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path, folder: &Path) -> BTreeSet<&'static str> {
+    let declared = Declared::read(events, folder);
     // However it ends, nobody has been told a lie.
     let ended = limits::ended(plan, struck, &outcome.stderr);
     let is_of_the_start =
@@ -37,6 +39,7 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> 
     outcome.no_lies_but(|error| is_of_the_start(error) || ended.is_some() && is_in_spawn(&outcome.diaries, error));
     told_after_the_first_strike(plan, struck, outcome);
     nobody_spawned_was_stopped(outcome, events);
+    declared.nobody_alive(plan, struck, outcome);
     if let Some(limit) = ended {
         // While it was ending, prterun may have been struck, whose status that is then.
         if outcome.status == -libc::SIGKILL && struck.carried.iter().any(|fault| fault.kind == Fault::Launcher.kind()) {
@@ -47,12 +50,15 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> 
         return [limit].into();
     }
     if plan.starts_badly() {
-        return began(plan, struck, outcome, is_of_the_start, events);
+        return began(plan, struck, outcome, is_of_the_start, &declared);
     }
     if let Some((_, Fault::Launcher)) = plan.faults.last() {
         outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
         outcome.lost_its_launcher(&["prterun", "was lost", "ended"]);
-        one_side(outcome, &gone_before_the_last(struck));
+        let gone = gone_before_the_last(struck);
+        one_side(outcome, &gone);
+        let last = struck.at.values().max().copied().unwrap_or_default();
+        declared.has_all(&gone.difference(&struck.may).copied().collect(), struck, last, outcome);
         return BTreeSet::new();
     }
     let dead = dead(struck, outcome, plan.own());
@@ -63,7 +69,7 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path) -> 
         BTreeSet::new()
     };
     one_side(outcome, &gone(struck));
-    &limits | &is_declared(outcome, &dead, struck, plan.own(), events)
+    &limits | &declared.are(&dead, struck, plan.own(), outcome)
 }
 
 /// A death in `MPI_Init` ends the job with a status and a sentence, or those whose `MPI_Init` returned go on. Without a
@@ -73,12 +79,12 @@ fn began(
     struck: &Struck,
     outcome: &Outcome,
     is_of_the_start: impl Fn(&Entry) -> bool,
-    events: &Path,
+    declared: &Declared,
 ) -> BTreeSet<&'static str> {
     let init = [limits::INIT].into();
     if outcome.status != 0 {
         let own = plan.own().is_some_and(|rank| outcome.diaries.has(rank, "dies"));
-        let may_be_dead = declared(events).iter().any(|rank| struck.may.contains(rank));
+        let may_be_dead = declared.any_of(&struck.may);
         let dies = own || !struck.must.is_empty() || may_be_dead;
         outcome.require(dies, "a job in which nobody dies goes on");
         outcome.gave_up(&[]);
@@ -95,7 +101,7 @@ fn began(
     one_side(outcome, &gone(struck));
     let other = outcome.diaries.all("error").any(is_of_the_start);
     let limits = if other { init } else { BTreeSet::new() };
-    &limits | &is_declared(outcome, &dead, struck, plan.own(), events)
+    &limits | &declared.are(&dead, struck, plan.own(), outcome)
 }
 
 /// Somebody died while others were in `MPI_Finalize`: it returns at all survivors, and the job has ended in order.
@@ -146,50 +152,6 @@ fn dead(struck: &Struck, outcome: &Outcome, spared: Option<u32>) -> Vec<u32> {
     dead
 }
 
-/// Whom the history of the job declares dead.
-fn declared(events: &Path) -> BTreeSet<u32> {
-    let mut declared = BTreeSet::new();
-    for record in records(&history(events)) {
-        match record["event"].as_str() {
-            Some("rank-dead") => declared.extend(record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok())),
-            Some("node-dead") => declared.extend(numbers(&record["ranks"])),
-            _ => {}
-        }
-    }
-    declared
-}
-
-/// The history of the job has every death and no other, but for a limit.
-fn is_declared(
-    outcome: &Outcome,
-    dead: &[u32],
-    struck: &Struck,
-    spared: Option<u32>,
-    events: &Path,
-) -> BTreeSet<&'static str> {
-    let mut declared = declared(events);
-    // Spawned ones die with their nodes, and nothing is planned for them. Who had left MPI_Finalize may have died with its
-    // node.
-    let has_left = |rank: &u32| struck.finalizing.contains(rank) && !dead.contains(rank);
-    declared.retain(|rank| spared != Some(*rank) && !has_left(rank) && !outcome.is_spawned(*rank));
-    let unsaid = |rank: &&u32| !declared.contains(rank) && may_go_unsaid(**rank, struck, outcome.ended_at);
-    let unsaid: Vec<u32> = dead.iter().filter(unsaid).copied().collect();
-    let said: Vec<u32> = dead.iter().filter(|rank| !unsaid.contains(rank)).copied().collect();
-    let what = format!("the history declares {said:?}, and nobody else, not {declared:?}");
-    outcome.require(declared.into_iter().eq(said), &what);
-    if unsaid.is_empty() { BTreeSet::new() } else { [LAST_MOMENTS].into() }
-}
-
-/// Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, if that takes a
-/// new ringwatchd because one was struck as well, or the survivors were in `MPI_Finalize` already.
-fn may_go_unsaid(rank: u32, struck: &Struck, ended_at: Duration) -> bool {
-    let soon = TIMEOUT * 4;
-    struck.at.get(&rank).is_some_and(|at| {
-        let unwatched = struck.watchers.iter().any(|(_, watcher)| watcher.abs_diff(*at) < soon);
-        ended_at.saturating_sub(*at) < soon && (unwatched || struck.finalizing.contains(&rank))
-    })
-}
-
 /// Whether a rank got this error from `MPI_Comm_spawn`.
 fn is_in_spawn(diaries: &Diaries, error: &Entry) -> bool {
     let before = diaries.of(error.rank).rfind(|entry| entry.at < error.at);
@@ -232,20 +194,5 @@ mod tests {
             ..Struck::default()
         };
         assert_eq!(gone_before_the_last(&struck), [1, 3].into());
-    }
-
-    #[test]
-    fn a_death_goes_unsaid_only_just_before_the_end_and_beside_a_ringwatchd_that_was_struck() {
-        let at = |ms: u64| Duration::from_secs(100) + Duration::from_millis(ms);
-        let struck = |watchers: &[Duration]| Struck {
-            at: [(1, at(0))].into(),
-            watchers: watchers.iter().map(|at| (0, *at)).collect(),
-            ..Struck::default()
-        };
-        assert!(may_go_unsaid(1, &struck(&[at(50)]), at(200)));
-        assert!(!may_go_unsaid(1, &struck(&[]), at(200)));
-        assert!(!may_go_unsaid(2, &struck(&[at(50)]), at(200)));
-        assert!(!may_go_unsaid(1, &struck(&[at(50)]), at(60_000)));
-        assert!(!may_go_unsaid(1, &struck(&[Duration::from_secs(1)]), at(200)));
     }
 }

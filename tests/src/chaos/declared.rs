@@ -1,0 +1,200 @@
+//! Whom the history of a job declares dead, and who had to be, or must not.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use super::inject::Struck;
+use super::limits::{LAST_MOMENTS, history, numbers, records};
+use super::plan::Plan;
+use super::spawned::{self, Spawned};
+use crate::diary::Entry;
+use crate::{Outcome, TIMEOUT};
+
+/// One rank in one record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Death {
+    rank: u32,
+    at: Duration,
+    cause: Cause,
+}
+
+/// What was seen of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Its node was declared, with all ranks that it ever had.
+    Node,
+    /// It gave itself up, as `MPI_Init` does when it fails, or the runtime told it to end.
+    GivenUp,
+    /// Anything else.
+    Own,
+}
+
+/// What the history of one job says of deaths.
+pub struct Declared {
+    deaths: Vec<Death>,
+    /// Since when the job itself kills, if it was ended.
+    ended: Option<Duration>,
+    /// Those who were spawned.
+    spawned: Vec<Spawned>,
+}
+
+impl Declared {
+    /// Reads it, and what those who were spawned have to say, from the folder of the job.
+    #[must_use]
+    pub fn read(events: &Path, folder: &Path) -> Self {
+        let history = history(events);
+        Self { deaths: deaths(&history), ended: ended(&history), spawned: spawned::all(folder) }
+    }
+
+    /// Whether any of these ranks is declared.
+    #[must_use]
+    pub fn any_of(&self, ranks: &BTreeSet<u32>) -> bool {
+        self.deaths.iter().any(|death| ranks.contains(&death.rank))
+    }
+
+    /// However the job has ended: nobody is declared who was not struck before, or died as the job ended.
+    ///
+    /// # Panics
+    /// With everything that is known about the job, if somebody is.
+    pub fn nobody_alive(&self, plan: &Plan, struck: &Struck, outcome: &Outcome) {
+        for death in &self.deaths {
+            let Death { rank, at, cause } = *death;
+            let given_up = cause == Cause::GivenUp && outcome.status != 0;
+            let died = given_up || self.ended.is_some_and(|ended| ended <= at) || is_named(outcome, rank);
+            let own = plan.own() == Some(rank) && outcome.diaries.first(rank, "dies").is_some_and(|own| own.at <= at);
+            let right = match self.spawned.iter().find(|one| one.rank == rank) {
+                _ if died || own => true,
+                Some(one) => {
+                    let had_left = one.finalized.is_some_and(|left| left < at);
+                    struck.has_lost(one.host, at) && (cause == Cause::Node || !had_left)
+                }
+                // It was lost before it could write.
+                None if outcome.is_spawned(rank) => !struck.lost.is_empty() || !struck.doubtful.is_empty(),
+                None => struck.may.contains(&rank) || struck.at.get(&rank).is_some_and(|struck| *struck <= at),
+            };
+            outcome.require(right, &format!("nobody alive is declared, as {rank} is: {death:?}, {:?}", self.spawned));
+        }
+    }
+
+    /// Whoever was to be dead before the last moment of a job that was ended is declared.
+    ///
+    /// # Panics
+    /// With everything that is known about the job, if somebody is not.
+    pub fn has_all(&self, dead: &BTreeSet<u32>, struck: &Struck, ended_at: Duration, outcome: &Outcome) {
+        let is_said = |rank: &u32| self.deaths.iter().any(|death| death.rank == *rank && death.at <= ended_at);
+        let unsaid = dead.iter().filter(|rank| !is_said(rank) && !may_go_unsaid(**rank, struck, ended_at));
+        let unsaid: Vec<u32> = unsaid.copied().collect();
+        outcome.require(unsaid.is_empty(), &format!("the history declares the dead, but not {unsaid:?}"));
+    }
+
+    /// In a job that went on these have died, and the history has every death and no other, but for a limit. A rank that
+    /// has struck itself at the end counts as neither.
+    ///
+    /// # Panics
+    /// With everything that is known about the job, if that is not so.
+    #[must_use]
+    pub fn are(&self, dead: &[u32], struck: &Struck, spared: Option<u32>, outcome: &Outcome) -> BTreeSet<&'static str> {
+        // Who had left MPI_Finalize may have died with its node.
+        let has_left = |rank: &u32| struck.finalizing.contains(rank) && !dead.contains(rank);
+        let mut declared: BTreeSet<u32> = self.deaths.iter().map(|death| death.rank).collect();
+        self.spawned_are(&declared, struck, outcome);
+        declared.retain(|rank| spared != Some(*rank) && !has_left(rank) && !outcome.is_spawned(*rank));
+        let unsaid = |rank: &&u32| !declared.contains(rank) && may_go_unsaid(**rank, struck, outcome.ended_at);
+        let unsaid: Vec<u32> = dead.iter().filter(unsaid).copied().collect();
+        let said: Vec<u32> = dead.iter().filter(|rank| !unsaid.contains(rank)).copied().collect();
+        let what = format!("the history declares {said:?}, and nobody else, not {declared:?}");
+        outcome.require(declared.into_iter().eq(said), &what);
+        if unsaid.is_empty() { BTreeSet::new() } else { [LAST_MOMENTS].into() }
+    }
+
+    /// Spawned ones die with their nodes alone, and then they are declared.
+    fn spawned_are(&self, declared: &BTreeSet<u32>, struck: &Struck, outcome: &Outcome) {
+        let has_spawned = |entry: &&Entry| entry.event == "leaves" && entry.text() == "spawn";
+        let times = outcome.diaries.of(0).filter(has_spawned).count();
+        outcome
+            .require(self.spawned.len() >= times, &format!("{times} spawned ones are known, not {:?}", self.spawned));
+        for one in self.spawned.iter().filter(|one| one.finalized.is_none()) {
+            let lost = struck.lost.get(&one.host);
+            let known = lost.is_some() || struck.doubtful.contains(&one.host);
+            outcome.require(known, &format!("spawned ones come to their end, not {one:?}"));
+            let unsaid = lost.is_some_and(|at| one.started < *at) && !declared.contains(&one.rank);
+            let late = outcome.ended_at.saturating_sub(*lost.unwrap_or(&Duration::ZERO)) < TIMEOUT * 4;
+            outcome.require(!unsaid || late, &format!("the history declares {one:?}, not only {declared:?}"));
+        }
+    }
+}
+
+/// Whether mpirun was told why this rank itself ends the job.
+fn is_named(outcome: &Outcome, rank: u32) -> bool {
+    outcome.sentences().iter().any(|sentence| sentence.starts_with(&format!("ringwatch: rank {rank} ")))
+}
+
+fn deaths(history: &str) -> Vec<Death> {
+    let mut deaths = Vec::new();
+    for record in records(history) {
+        let at = Duration::from_micros(record["at_us"].as_u64().unwrap_or(0));
+        let death = |cause: Cause| move |rank: u32| Death { rank, at, cause };
+        let rank = record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok());
+        let given_up = record["reason"].as_str().is_some_and(|why| why.starts_with("exited:") || why == "signal:15");
+        match record["event"].as_str() {
+            Some("rank-dead") => deaths.extend(rank.map(death(if given_up { Cause::GivenUp } else { Cause::Own }))),
+            Some("node-dead") => deaths.extend(numbers(&record["ranks"]).map(death(Cause::Node))),
+            _ => {}
+        }
+    }
+    deaths
+}
+
+/// When the node of mpirun said that the job ends.
+fn ended(history: &str) -> Option<Duration> {
+    let ends = records(history).filter(|record| record["event"] == "ended" && record["node"] == 0);
+    ends.filter_map(|record| record["at_us"].as_u64().map(Duration::from_micros)).min()
+}
+
+/// Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, if that takes a
+/// new ringwatchd because one was struck as well, or the survivors were in `MPI_Finalize` already.
+fn may_go_unsaid(rank: u32, struck: &Struck, ended_at: Duration) -> bool {
+    let soon = TIMEOUT * 4;
+    struck.at.get(&rank).is_some_and(|at| {
+        let unwatched = struck.watchers.iter().any(|(_, watcher)| watcher.abs_diff(*at) < soon);
+        ended_at.saturating_sub(*at) < soon && (unwatched || struck.finalizing.contains(&rank))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_tells_who_died_when_and_with_whom() {
+        let history = "{\"event\":\"rank-dead\",\"at_us\":5,\"node\":1,\"rank\":3,\"reason\":\"stopped\"}\n\
+                       {\"event\":\"rank-dead\",\"at_us\":6,\"node\":1,\"rank\":2,\"reason\":\"exited:14\"}\n\
+                       {\"event\":\"node-dead\",\"at_us\":7,\"node\":0,\"ranks\":[4,9]}\n\
+                       {\"event\":\"ended\",\"at_us\":8,\"node\":2}\n\
+                       {\"event\":\"ended\",\"at_us\":9,\"node\":0}\n";
+        let death = |rank, at, cause| Death { rank, at: Duration::from_micros(at), cause };
+        let told =
+            [death(3, 5, Cause::Own), death(2, 6, Cause::GivenUp), death(4, 7, Cause::Node), death(9, 7, Cause::Node)];
+        assert_eq!(deaths(history), told);
+        assert_eq!(ended(history), Some(Duration::from_micros(9)));
+    }
+
+    #[test]
+    fn a_death_goes_unsaid_only_just_before_the_end_and_beside_a_ringwatchd_that_was_struck_or_in_finalize() {
+        let at = |ms: u64| Duration::from_secs(100) + Duration::from_millis(ms);
+        let struck = |watchers: &[Duration]| Struck {
+            at: [(1, at(0)), (3, at(0))].into(),
+            watchers: watchers.iter().map(|at| (0, *at)).collect(),
+            finalizing: [3].into(),
+            ..Struck::default()
+        };
+        assert!(may_go_unsaid(1, &struck(&[at(50)]), at(200)));
+        assert!(may_go_unsaid(3, &struck(&[]), at(200)));
+        assert!(!may_go_unsaid(3, &struck(&[]), at(60_000)));
+        assert!(!may_go_unsaid(1, &struck(&[]), at(200)));
+        assert!(!may_go_unsaid(2, &struck(&[at(50)]), at(200)));
+        assert!(!may_go_unsaid(1, &struck(&[at(50)]), at(60_000)));
+        assert!(!may_go_unsaid(1, &struck(&[Duration::from_secs(1)]), at(200)));
+    }
+}
