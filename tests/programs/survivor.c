@@ -94,6 +94,25 @@ static void sleep_uninterruptibly(void) {
     die_how = "none";
 }
 
+static struct sigaction opens_handler;
+
+static void crash(int number, siginfo_t *info, void *context) {
+    if (info->si_code != SI_USER) {
+        opens_handler.sa_sigaction(number, info, context);
+        return;
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* A crash that somebody sends kills at once. Open MPI's handler, which all others still meet, may wait for ever for a
+ * lock that the crash has left taken. */
+static void take_sent_crashes(void) {
+    struct sigaction own = {.sa_sigaction = crash, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSEGV, NULL, &opens_handler);
+    if (opens_handler.sa_flags & SA_SIGINFO) sigaction(SIGSEGV, &own, NULL);
+}
+
 static void *stop_later(void *unused) {
     usleep(INSIDE_US);
     raise(SIGSTOP);
@@ -380,6 +399,7 @@ static void initialise(int *count, char ***arguments) {
     int provided;
     MPI_Init_thread(count, arguments, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
     event("initialised");
+    if (mix) take_sent_crashes();
     if (mine && !strcmp(init_fault.where, "after")) die(init_fault.how);
 }
 
