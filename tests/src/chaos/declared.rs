@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::inject::Struck;
-use super::limits::{LAST_MOMENTS, history, numbers, records};
+use super::limits::{LAST_MOMENTS, crashed_in_init, history, numbers, records};
 use super::plan::Plan;
 use super::spawned::{self, Spawned};
 use crate::diary::Entry;
@@ -26,8 +26,24 @@ enum Cause {
     Node,
     /// It gave itself up, as `MPI_Init` does when it fails, or the runtime told it to end.
     GivenUp,
+    /// It crashed.
+    Crashed,
     /// Anything else.
     Own,
+}
+
+/// What explains a death.
+struct Known<'a> {
+    struck: &'a Struck,
+    /// Who struck itself, and when.
+    own: Option<(u32, Duration)>,
+    /// Who has ended the job, as mpirun was told.
+    named: BTreeSet<u32>,
+    /// Whether the job has come to its end.
+    in_order: bool,
+    /// Whether ranks have crashed in `MPI_Init`, and said so.
+    crashes: bool,
+    first_spawned: u32,
 }
 
 /// What the history of one job says of deaths.
@@ -58,22 +74,41 @@ impl Declared {
     /// # Panics
     /// With everything that is known about the job, if somebody is.
     pub fn nobody_alive(&self, plan: &Plan, struck: &Struck, outcome: &Outcome) {
-        for death in &self.deaths {
-            let Death { rank, at, cause } = *death;
-            let given_up = cause == Cause::GivenUp && outcome.status != 0;
-            let died = given_up || self.ended.is_some_and(|ended| ended <= at) || is_named(outcome, rank);
-            let own = plan.own() == Some(rank) && outcome.diaries.first(rank, "dies").is_some_and(|own| own.at <= at);
-            let right = match self.spawned.iter().find(|one| one.rank == rank) {
-                _ if died || own => true,
-                Some(one) => {
-                    let had_left = one.finalized.is_some_and(|left| left < at);
-                    struck.has_lost(one.host, at) && (cause == Cause::Node || !had_left)
-                }
-                // It was lost before it could write.
-                None if outcome.is_spawned(rank) => !struck.lost.is_empty() || !struck.doubtful.is_empty(),
-                None => struck.may.contains(&rank) || struck.at.get(&rank).is_some_and(|struck| *struck <= at),
-            };
-            outcome.require(right, &format!("nobody alive is declared, as {rank} is: {death:?}, {:?}", self.spawned));
+        let own = plan.own().and_then(|rank| Some((rank, outcome.diaries.first(rank, "dies")?.at)));
+        let sentences = outcome.sentences();
+        let named = sentences.iter().filter_map(|said| said.strip_prefix("ringwatch: rank ")?.split(' ').next());
+        let known = Known {
+            struck,
+            own,
+            named: named.filter_map(|rank| rank.parse().ok()).collect(),
+            in_order: outcome.status == 0,
+            crashes: crashed_in_init(plan, &outcome.stderr),
+            first_spawned: plan.ranks(),
+        };
+        let alive = self.deaths.iter().find(|death| !self.explains(death, &known));
+        outcome.require(alive.is_none(), &format!("nobody alive is declared, as {alive:?}, with {:?}", self.spawned));
+    }
+
+    /// Whether this one was struck before, or died as the job ended.
+    fn explains(&self, death: &Death, known: &Known<'_>) -> bool {
+        let (Death { rank, at, cause }, struck) = (*death, known.struck);
+        let given_up = match cause {
+            Cause::GivenUp => !known.in_order,
+            Cause::Crashed => !known.in_order && known.crashes,
+            Cause::Node | Cause::Own => false,
+        };
+        let own = known.own.is_some_and(|(own, struck)| own == rank && struck <= at);
+        if given_up || own || known.named.contains(&rank) || self.ended.is_some_and(|ended| ended <= at) {
+            return true;
+        }
+        match self.spawned.iter().find(|one| one.rank == rank) {
+            Some(one) => {
+                let had_left = one.finalized.is_some_and(|left| left < at);
+                struck.has_lost(one.host, at) && (cause == Cause::Node || !had_left)
+            }
+            // Its host was lost before it could write.
+            None if rank >= known.first_spawned => !struck.lost.is_empty() || !struck.doubtful.is_empty(),
+            None => struck.may.contains(&rank) || struck.at.get(&rank).is_some_and(|struck| *struck <= at),
         }
     }
 
@@ -125,20 +160,20 @@ impl Declared {
     }
 }
 
-/// Whether mpirun was told why this rank itself ends the job.
-fn is_named(outcome: &Outcome, rank: u32) -> bool {
-    outcome.sentences().iter().any(|sentence| sentence.starts_with(&format!("ringwatch: rank {rank} ")))
-}
-
 fn deaths(history: &str) -> Vec<Death> {
     let mut deaths = Vec::new();
     for record in records(history) {
         let at = Duration::from_micros(record["at_us"].as_u64().unwrap_or(0));
         let death = |cause: Cause| move |rank: u32| Death { rank, at, cause };
         let rank = record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok());
-        let given_up = record["reason"].as_str().is_some_and(|why| why.starts_with("exited:") || why == "signal:15");
+        let cause = match record["reason"].as_str() {
+            Some("signal:15") => Cause::GivenUp,
+            Some("signal:11") => Cause::Crashed,
+            Some(why) if why.starts_with("exited:") => Cause::GivenUp,
+            _ => Cause::Own,
+        };
         match record["event"].as_str() {
-            Some("rank-dead") => deaths.extend(rank.map(death(if given_up { Cause::GivenUp } else { Cause::Own }))),
+            Some("rank-dead") => deaths.extend(rank.map(death(cause))),
             Some("node-dead") => deaths.extend(numbers(&record["ranks"]).map(death(Cause::Node))),
             _ => {}
         }
@@ -178,6 +213,49 @@ mod tests {
             [death(3, 5, Cause::Own), death(2, 6, Cause::GivenUp), death(4, 7, Cause::Node), death(9, 7, Cause::Node)];
         assert_eq!(deaths(history), told);
         assert_eq!(ended(history), Some(Duration::from_micros(9)));
+    }
+
+    #[test]
+    fn a_death_is_explained_by_what_struck_before_or_by_the_end() {
+        let at = Duration::from_millis;
+        let spawned = |rank, host, left: Option<u64>| Spawned { rank, host, started: at(1), finalized: left.map(at) };
+        let declared = Declared {
+            deaths: Vec::new(),
+            ended: Some(at(90)),
+            spawned: vec![spawned(8, 2, None), spawned(9, 1, Some(3)), spawned(10, 2, Some(3))],
+        };
+        let struck = Struck {
+            must: [1].into(),
+            may: [2].into(),
+            at: [(1, at(5))].into(),
+            lost: [(2, at(7))].into(),
+            ..Struck::default()
+        };
+        let explains = |rank, ms, cause, in_order| {
+            let crashes = true;
+            let known = Known {
+                struck: &struck,
+                own: Some((4, at(5))),
+                named: [5].into(),
+                in_order,
+                crashes,
+                first_spawned: 8,
+            };
+            declared.explains(&Death { rank, at: at(ms), cause }, &known)
+        };
+        assert!(explains(1, 6, Cause::Own, true) && !explains(1, 4, Cause::Own, true));
+        assert!(explains(2, 6, Cause::Own, true), "it may be dead");
+        assert!(!explains(3, 6, Cause::Own, false) && explains(3, 90, Cause::Own, false), "the job ends");
+        assert!(explains(3, 6, Cause::GivenUp, false) && !explains(3, 6, Cause::GivenUp, true));
+        assert!(explains(3, 6, Cause::Crashed, false) && !explains(3, 6, Cause::Crashed, true));
+        assert!(explains(4, 6, Cause::Own, true) && !explains(4, 4, Cause::Own, true), "it strikes itself");
+        assert!(explains(5, 6, Cause::Own, false), "it is named");
+        assert!(
+            explains(8, 8, Cause::Own, true) && !explains(8, 6, Cause::Own, true),
+            "a spawned one dies with its host"
+        );
+        assert!(!explains(9, 8, Cause::Node, true), "this host lives");
+        assert!(explains(10, 8, Cause::Node, true) && !explains(10, 8, Cause::Own, true), "it has come to its end");
     }
 
     #[test]

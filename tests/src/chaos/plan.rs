@@ -240,6 +240,10 @@ impl Plan {
                 plan.faults.push((When::Own, Fault::Init { rank, place, how }));
                 return plan;
             }
+            1 if dice.below(6) == 0 => {
+                plan.faults.push((When::Init(u64::from(dice.below(300))), Fault::Launcher));
+                return plan;
+            }
             1 => {
                 plan.strike_into(&mut dice, &mut targets, When::Init, 300);
                 return plan;

@@ -49,9 +49,6 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path, fol
         }
         return [limit].into();
     }
-    if plan.starts_badly() {
-        return began(plan, struck, outcome, is_of_the_start, &declared);
-    }
     if let Some((_, Fault::Launcher)) = plan.faults.last() {
         outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
         outcome.lost_its_launcher(&["prterun", "was lost", "ended"]);
@@ -60,6 +57,9 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path, fol
         let last = struck.at.values().max().copied().unwrap_or_default();
         declared.has_all(&gone.difference(&struck.may).copied().collect(), struck, last, outcome);
         return BTreeSet::new();
+    }
+    if plan.starts_badly() {
+        return began(plan, struck, outcome, is_of_the_start, &declared);
     }
     let dead = dead(struck, outcome, plan.own());
     let limits = if plan.ends_badly() {
@@ -81,14 +81,15 @@ fn began(
     is_of_the_start: impl Fn(&Entry) -> bool,
     declared: &Declared,
 ) -> BTreeSet<&'static str> {
-    let init = [limits::INIT].into();
+    let init = BTreeSet::from([limits::INIT]);
     if outcome.status != 0 {
         let own = plan.own().is_some_and(|rank| outcome.diaries.has(rank, "dies"));
         let may_be_dead = declared.any_of(&struck.may);
         let dies = own || !struck.must.is_empty() || may_be_dead;
         outcome.require(dies, "a job in which nobody dies goes on");
         outcome.gave_up(&[]);
-        return init;
+        let crashed = limits::crashed_in_init(plan, &outcome.stderr).then_some(limits::INIT_CRASH);
+        return init.into_iter().chain(crashed).collect();
     }
     let all: BTreeSet<u32> = outcome.diaries.all("initialised").map(|entry| entry.rank).collect();
     let dead = dead(struck, outcome, plan.own());
