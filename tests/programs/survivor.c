@@ -444,8 +444,10 @@ int main(int count, char **arguments) {
     start();
     initialise(&count, &arguments);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    int code = MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    if (code != MPI_SUCCESS) comm = MPI_COMM_WORLD;
+    int code = MPI_Comm_dup(MPI_COMM_WORLD, &comm), works = code == MPI_SUCCESS;
+    /* All go on with the same communicator, also where one has died in this: it may have been made at some only. */
+    if (mix) MPIX_Comm_agree(MPI_COMM_WORLD, &works);
+    if (!works) comm = MPI_COMM_WORLD;
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
