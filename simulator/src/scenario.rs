@@ -122,6 +122,16 @@ pub enum ScenarioError {
         /// How many failures of so many nodes can be simulated.
         most: u64,
     },
+    /// More nodes than memory has room for the members of.
+    #[error("{nodes} nodes take {gib} GiB to simulate where none is left out: at most {most} can be")]
+    Members {
+        /// The nodes.
+        nodes: u32,
+        /// What they take.
+        gib: u64,
+        /// How many can be simulated.
+        most: u64,
+    },
     /// A failure of a node that does not exist.
     #[error("node {node} is to fail, but the nodes are 0 to {}", .nodes.saturating_sub(1))]
     UnknownNode {
@@ -157,9 +167,10 @@ pub enum ScenarioError {
 }
 
 /// Most bytes for a run: for members, who knows of whose death, and when each has its first copies.
-const MOST_BYTES: u64 = 4 << 30;
-/// Of a node with a member.
+const MOST_BYTES: u64 = 6 << 30;
+/// Of a node with a member, and what that remembers of a death.
 const MEMBER_BYTES: u64 = 3 << 10;
+const DEATH_BYTES: u64 = 80;
 
 impl Scenario {
     /// A single failure at time 0 under the paper's protocol on a lossless network with tau = 1 ms.
@@ -316,12 +327,16 @@ impl Failures {
         }
         let failures = self.expected(nodes, scenario);
         let elision = scenario.elision();
-        let member = if elision.members { 0 } else { MEMBER_BYTES };
+        let (member, memory) = if elision.members { (0, 0) } else { (MEMBER_BYTES, DEATH_BYTES * 8) };
         // For each death a bit, and four bytes where late copies are left out; in bits.
-        let death = if elision.copies { 33 } else { 1 };
+        let death = 1 + memory + if elision.copies { 32 } else { 0 };
         let bytes = u64::from(nodes) * (failures as u64 * death / 8 + member);
+        let members = u64::from(nodes) * member;
+        if members > MOST_BYTES {
+            return Err(ScenarioError::Members { nodes, gib: members >> 30, most: MOST_BYTES / member });
+        }
         if bytes > MOST_BYTES {
-            let most = (MOST_BYTES / u64::from(nodes)).saturating_sub(member) * 8 / death;
+            let most = (MOST_BYTES / u64::from(nodes) - member) * 8 / death;
             return Err(ScenarioError::Memory { failures, nodes, gib: bytes >> 30, most });
         }
         match self {

@@ -7,8 +7,8 @@
 //! node crashes at any moment, and any part of what it has under way then was not sent. Heartbeats have no other effect
 //! than that abstraction, so they are left out.
 //!
-//! With an arbiter, node 0, which lives as long as the job, a suspicion is a message to it, which its sender repeats
-//! unless it or anything from the arbiter is under way; that it tries the suspect first would be a matter of time, and is left out.
+//! With an arbiter, node 0, which lives as long as the job, a suspicion is a message to it. That it tries the
+//! suspect first, and that the suspector holds its ranks and doubts, are matters of time and left out.
 
 use stateright::{Checker, Model, Property};
 
@@ -39,6 +39,8 @@ struct Node {
     member: Member,
     alive: bool,
     told: Vec<NodeId>,
+    /// About whom it has asked the arbiter last.
+    asked: Option<NodeId>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -107,7 +109,7 @@ impl Model for Job {
             let config = Config::new(me, self.nodes, NEVER, NEVER * 2);
             let (arbiter, lossless, strategy, trial) = (self.arbiter, true, self.strategy, Time::ZERO);
             let member = Member::new(Config { arbiter, lossless, strategy, trial, ..config }, [], Time::ZERO);
-            let mut node = Node { member, alive: true, told: vec![] };
+            let mut node = Node { member, alive: true, told: vec![], asked: None };
             node.member.tick(Time::ZERO, &mut vec![]);
             node
         };
@@ -125,13 +127,8 @@ impl Model for Job {
                 let under_way = state.in_flight.iter().filter(|(from, ..)| *from == me).count();
                 steps.extend((0..1 << under_way).map(|unsent| Step::Crash(me, unsent)));
             }
-            let arbiter = self.arbiter.filter(|arbiter| *arbiter != me);
-            let concerns = |(from, to, message): &(NodeId, NodeId, Message)| match message {
-                Message::Suspect { .. } => *from == me,
-                _ => *to == me && Some(*from) == arbiter,
-            };
-            let asks = arbiter.is_some() && state.in_flight.iter().any(concerns);
-            if state.emitter(node).is_some_and(|emitter| !emitter.alive) && !asks {
+            let has_asked = node.asked.is_some() && node.asked == node.member.emitter();
+            if state.emitter(node).is_some_and(|emitter| !emitter.alive) && !has_asked {
                 steps.push(Step::Suspect(me));
             }
             let deadline = node.member.next_deadline();
@@ -160,7 +157,10 @@ impl Model for Job {
             Step::Suspect(me) => {
                 let emitter = last.nodes[me as usize].member.emitter()?;
                 match self.arbiter.filter(|arbiter| *arbiter != me) {
-                    Some(arbiter) => state.in_flight.push((me, arbiter, Message::Suspect { node: emitter })),
+                    Some(arbiter) => {
+                        state.nodes[me as usize].asked = Some(emitter);
+                        state.in_flight.push((me, arbiter, Message::Suspect { node: emitter }));
+                    }
                     None => state.act(me, |member, out| member.declare(Time::ZERO, emitter, NodeReason::Silent, out)),
                 }
             }
@@ -181,8 +181,8 @@ impl Model for Job {
                 // What could still happen is nothing but crashes: then this may be the end.
                 steps.iter().any(|step| !matches!(step, Step::Crash(..))) || is_settled(state)
             }),
-            Property::sometimes("everybody who may crash does, and it is told", |job: &Job, state: &State| {
-                state.crashed == job.crashes && state.nodes.iter().any(|node| node.told.len() == job.crashes as usize)
+            Property::sometimes("everybody who may crash does, and all is settled then", |job: &Job, state: &State| {
+                state.crashed == job.crashes && is_settled(state)
             }),
         ]
     }

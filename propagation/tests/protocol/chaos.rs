@@ -138,13 +138,13 @@ impl Plan {
 struct Storm {
     network: Network,
     plan: Plan,
-    /// Died, or asked to be dead.
+    /// Died, or asked to be dead, or left.
     gone: BTreeSet<NodeId>,
     /// Whom something happened to that may cost it its life.
     touched: BTreeSet<NodeId>,
     /// Ranks that died, by node.
     ranks: BTreeSet<(NodeId, u32)>,
-    /// The same before the first of those who joined; of these it is the launcher who tells them.
+    /// The same before nodes joined; of these it is the launcher who tells them.
     before_joining: BTreeSet<(NodeId, u32)>,
     /// How many facts each node had been told of when its present life began.
     born: Vec<usize>,

@@ -87,7 +87,8 @@ fn plain_messages() -> Vec<(Message, Vec<u8>)> {
     let addresses = vec!["1.2.3.4:300".parse().unwrap(), "[102::304]:5".parse().unwrap()];
     let v6 = [1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 5];
     let messages = [
-        (Message::NewObserver, &[1][..]),
+        (Message::Heartbeat { count: 300 }, &[0, 0xac, 2][..]),
+        (Message::NewObserver, &[1]),
         (Message::Suspect { node }, &[2, 0xac, 2]),
         (Message::Ack { source, incarnation, seq }, &[4, 0xac, 2, 1, 77]),
         (Message::Probe, &[5]),

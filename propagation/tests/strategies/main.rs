@@ -21,7 +21,7 @@ fn promised(universe: u32) -> u32 {
     universe.ilog2() - 1
 }
 
-/// What both graphs bear beyond that: twice as many, of k = floor(log2 n).
+/// Twice as many, 2k - 2 of k = floor(log2 n), which both graphs bear.
 fn borne(universe: u32) -> u32 {
     promised(universe) * 2
 }

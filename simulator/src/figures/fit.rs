@@ -1,4 +1,4 @@
-//! Functions fitted to points, as the paper fits its lines in figures 4 and 5.
+//! Functions fitted to points, as the paper fits its lines in figure 4.
 
 /// A function of n, and its name.
 pub type Term = (&'static str, fn(f64) -> f64);
