@@ -57,12 +57,17 @@ down() {
     sed -i '/^10\.77\.0\./d' /etc/hosts
 }
 
-# Again until nothing is left: a process may fork while it is being killed.
+# A node dies at once: all are stopped before the first is killed, so that
+# none tells other nodes of another's death. Again until nothing is left: a
+# process may fork meanwhile.
 kill_host() {
     local pids
     while pids=$(ip netns pids "$1") && [[ -n $pids ]]; do
         # shellcheck disable=SC2086
-        kill -KILL $pids 2>/dev/null || true
+        {
+            kill -STOP $pids 2>/dev/null || true
+            kill -KILL $pids 2>/dev/null || true
+        }
     done
 }
 
