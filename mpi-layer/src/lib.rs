@@ -15,6 +15,7 @@ mod connections;
 mod construction;
 mod defaults;
 mod dynamic;
+mod early;
 mod endpoints;
 mod errors;
 mod handles;
@@ -224,6 +225,7 @@ pub extern "C" fn rw_rank_collectives_found() -> c_int {
     guarded(|| {
         let Some(rank) = RANK.get() else { return NOT_AVAILABLE };
         rank.segment.note_changes(rank.slot, defaults::before_collectives_are_chosen(rank.segment.slots()));
+        early::watch();
         SUCCESS
     })
 }
@@ -240,7 +242,13 @@ pub extern "C" fn rw_rank_register() -> c_int {
 /// `comm_query` of the coll component: a communicator is being made. Returns a module for it, or null.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_rank_communicator(handle: *mut c_void) -> *mut c_void {
-    let created = || RANK.get().map_or(std::ptr::null_mut(), |_| communicators::created(handle));
+    let created = || {
+        if RANK.get().is_none() {
+            return std::ptr::null_mut();
+        }
+        early::over();
+        communicators::created(handle)
+    };
     catch_unwind(created).unwrap_or(std::ptr::null_mut())
 }
 

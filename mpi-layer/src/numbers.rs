@@ -24,10 +24,11 @@ use crate::openmpi::Library;
 /// being freed, and of one that is interrupted before what waits in it is ended.
 const ADD: usize = 4 * size_of::<Object>();
 const DELETE: usize = 5 * size_of::<Object>();
-const INTERRUPT: usize = 6 * size_of::<Object>();
+pub const INTERRUPT: usize = 6 * size_of::<Object>();
 
 type Change = unsafe extern "C" fn(Object) -> c_int;
-type Interrupt = unsafe extern "C" fn(Object, bool) -> c_int;
+/// What is interrupted, and whether only its collectives.
+pub type Interrupt = unsafe extern "C" fn(Object, bool) -> c_int;
 
 struct Stock {
     add: Change,

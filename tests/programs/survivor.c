@@ -24,8 +24,10 @@
  *                        "revoked" after it, "shrink" inside MPIX_Comm_shrink,
  *                        "shrunk" after it, "agree" inside MPIX_Comm_agree,
  *                        "after" in the collectives that follow
- *   --init-fault R:WHERE:HOW      WHERE is before, during or after MPI_Init,
- *                        or late: the rank only keeps the others waiting in it
+ *   --init-fault R:WHERE:HOW      WHERE is before, during, halfway (when Open MPI
+ *                        has made its first communicators, and sends nothing in
+ *                        them yet) or after MPI_Init, or late: the rank only
+ *                        keeps the others waiting in it
  *   --finalize-fault R:WHERE:HOW  WHERE is entry (in a callback of
  *                        MPI_Finalize), during (while it waits for the others),
  *                        after, or late: the rank keeps the others waiting
@@ -38,6 +40,8 @@
  *   --lines N            print N lines more, right before MPI_Finalize
  *   --status N           what every rank returns after MPI_Finalize
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -384,6 +388,26 @@ static void start(void) {
     const char *number = getenv("PMIX_RANK");
     world_rank = number ? atoi(number) : 0;
     open_diary(dir);
+}
+
+/* In place of PMIx's own function. The third time that MPI_Init calls it there is a world, in which nothing can be sent
+ * yet. Without its neighbour, which comes later, all others would wait for the victim alone, and no more once it is
+ * dead. */
+enum { HALFWAY = 3 };
+int PMIx_Fence_nb(const void *members, size_t count, const void *info, size_t infos, void *done, void *data);
+
+int PMIx_Fence_nb(const void *members, size_t count, const void *info, size_t infos, void *done, void *data) {
+    static int calls;
+    typedef int Fence(const void *, size_t, const void *, size_t, void *, void *);
+    Fence *own = (Fence *)dlsym(RTLD_NEXT, "PMIx_Fence_nb");
+    if (!strcmp(init_fault.where, "halfway") && ++calls == HALFWAY) {
+        if (init_fault.rank == world_rank) {
+            usleep(LATE_US);
+            die(init_fault.how);
+        }
+        if (init_fault.rank == world_rank + 1) usleep(2 * LATE_US);
+    }
+    return own(members, count, info, infos, done, data);
 }
 
 static void initialise(int *count, char ***arguments) {

@@ -77,6 +77,18 @@ fn killed_inside_init_on_the_host_of_prterun() {
     in_lab(|lab| ended_or_recovered(&dies_in_init(lab, 0, "during", "kill"), &[0]));
 }
 
+/// Open MPI has made the world, but its messages do not know it yet: the news of the death crashes nobody.
+#[test]
+fn killed_halfway_through_init() {
+    in_lab(|lab| {
+        for _ in 0..4 {
+            let outcome = dies_in_init(lab, VICTIM, "halfway", "kill");
+            ended_or_recovered(&outcome, &[VICTIM]);
+            outcome.require(!outcome.stderr.contains("(ompi_mpi_init+"), "the news of the death crashes nobody");
+        }
+    });
+}
+
 #[test]
 fn stopped_before_init() {
     in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "before", "stop"), &[VICTIM]));

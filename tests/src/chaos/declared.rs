@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::inject::Struck;
-use super::limits::{LAST_MOMENTS, crashed_in_init, history, numbers, records};
+use super::limits::{LAST_MOMENTS, history, numbers, records};
 use super::plan::Plan;
 use super::spawned::{self, Spawned};
 use crate::diary::Entry;
@@ -26,8 +26,6 @@ enum Cause {
     Node,
     /// It gave itself up, as `MPI_Init` does when it fails, or the runtime told it to end.
     GivenUp,
-    /// It crashed.
-    Crashed,
     /// Anything else.
     Own,
 }
@@ -41,8 +39,6 @@ struct Known<'a> {
     named: BTreeSet<u32>,
     /// Whether the job has come to its end.
     in_order: bool,
-    /// Whether ranks have crashed in `MPI_Init`, and said so.
-    crashes: bool,
     first_spawned: u32,
 }
 
@@ -82,7 +78,6 @@ impl Declared {
             own,
             named: named.filter_map(|rank| rank.parse().ok()).collect(),
             in_order: outcome.status == 0,
-            crashes: crashed_in_init(plan, &outcome.stderr),
             first_spawned: plan.ranks(),
         };
         let alive = self.deaths.iter().find(|death| !self.explains(death, &known));
@@ -94,7 +89,6 @@ impl Declared {
         let (Death { rank, at, cause }, struck) = (*death, known.struck);
         let given_up = match cause {
             Cause::GivenUp => !known.in_order,
-            Cause::Crashed => !known.in_order && known.crashes,
             Cause::Node | Cause::Own => false,
         };
         let own = known.own.is_some_and(|(own, struck)| own == rank && struck <= at);
@@ -168,7 +162,6 @@ fn deaths(history: &str) -> Vec<Death> {
         let rank = record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok());
         let cause = match record["reason"].as_str() {
             Some("signal:15") => Cause::GivenUp,
-            Some("signal:11") => Cause::Crashed,
             Some(why) if why.starts_with("exited:") => Cause::GivenUp,
             _ => Cause::Own,
         };
@@ -232,22 +225,13 @@ mod tests {
             ..Struck::default()
         };
         let explains = |rank, ms, cause, in_order| {
-            let crashes = true;
-            let known = Known {
-                struck: &struck,
-                own: Some((4, at(5))),
-                named: [5].into(),
-                in_order,
-                crashes,
-                first_spawned: 8,
-            };
+            let known = Known { struck: &struck, own: Some((4, at(5))), named: [5].into(), in_order, first_spawned: 8 };
             declared.explains(&Death { rank, at: at(ms), cause }, &known)
         };
         assert!(explains(1, 6, Cause::Own, true) && !explains(1, 4, Cause::Own, true));
         assert!(explains(2, 6, Cause::Own, true), "it may be dead");
         assert!(!explains(3, 6, Cause::Own, false) && explains(3, 90, Cause::Own, false), "the job ends");
         assert!(explains(3, 6, Cause::GivenUp, false) && !explains(3, 6, Cause::GivenUp, true));
-        assert!(explains(3, 6, Cause::Crashed, false) && !explains(3, 6, Cause::Crashed, true));
         assert!(explains(4, 6, Cause::Own, true) && !explains(4, 4, Cause::Own, true), "it strikes itself");
         assert!(explains(5, 6, Cause::Own, false), "it is named");
         assert!(

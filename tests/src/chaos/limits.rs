@@ -14,8 +14,6 @@ use crate::TIMEOUT;
 
 /// Ends the job. Like all limits it has README's words.
 pub const INIT: &str = "A failure before every rank has left `MPI_Init` ends the job";
-/// Survivors crash before the job is ended.
-pub const INIT_CRASH: &str = "Whoever is still in it may crash over the news of the death";
 /// Ends the job.
 pub const SPAWNING: &str = "A death among those that are being spawned, before they have left `MPI_Init`, or among those \
                             that spawn them, ends the job";
@@ -76,13 +74,6 @@ pub fn ended(plan: &Plan, struck: &Struck, stderr: &str) -> Option<&'static str>
         }
     }
     None
-}
-
-/// Whether ranks have crashed in `MPI_Init` over the news of a death there, as Open MPI's own traces tell.
-#[must_use]
-pub fn crashed_in_init(plan: &Plan, stderr: &str) -> bool {
-    let names = ["(mca_pml_ob1_revoke_comm+", "(ompi_mpi_init+"];
-    plan.starts_badly() && names.iter().all(|name| stderr.contains(name))
 }
 
 /// The ranks that the machine may have taken along, and how.
@@ -164,9 +155,7 @@ mod tests {
         let readme = include_str!("../../../README.md");
         let (_, limits) = readme.split_once("## Limits").expect("there are limits");
         let limits: Vec<&str> = limits.split_whitespace().collect();
-        for limit in
-            [INIT, INIT_CRASH, SPAWNING, FREED_RECEIVE, FINALIZE, LAST_MOMENTS, ADJOINING].iter().chain(&LEFT_OUT)
-        {
+        for limit in [INIT, SPAWNING, FREED_RECEIVE, FINALIZE, LAST_MOMENTS, ADJOINING].iter().chain(&LEFT_OUT) {
             assert!(limits.join(" ").contains(limit), "{limit}");
         }
     }
@@ -181,15 +170,6 @@ mod tests {
         assert_eq!(ended(&neighbours, &struck(&[]), &said), None);
         assert_eq!(ended(&neighbours, &struck(&[1]), &format!("ringwatch: rank 2 {ABORTS}\n")), None);
         assert_eq!(ended(&others, &struck(&[1]), &said), None);
-    }
-
-    #[test]
-    fn a_crash_in_init_counts_only_where_something_strikes_into_it() {
-        let said =
-            "[h2:1] [ 1] libmpi.so.40(mca_pml_ob1_revoke_comm+0xc9)\n[h2:1] [ 9] libmpi.so.40(ompi_mpi_init+0x435)\n";
-        assert!(crashed_in_init(&plan_of(Plan::starts_badly), said));
-        assert!(!crashed_in_init(&plan_of(Plan::starts_badly), "[h2:1] [ 9] libmpi.so.40(ompi_mpi_init+0x435)\n"));
-        assert!(!crashed_in_init(&plan_of(|plan| !plan.starts_badly()), said));
     }
 
     #[test]

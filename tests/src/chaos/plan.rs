@@ -17,6 +17,8 @@ pub const SEED: u64 = 150;
 pub const FAULTS: u32 = 50;
 /// How a rank strikes itself.
 const HOW: [&str; 3] = ["kill", "segv", "stop"];
+/// Where on the way through `MPI_Init`.
+const PLACES: [&str; 3] = ["before", "during", "halfway"];
 
 /// One thing that is done to a job. Hosts are numbered from 0, which is prterun's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +69,7 @@ pub enum Fault {
     Init {
         /// Who.
         rank: u32,
-        /// `before` or `during`.
+        /// `before`, `during` or `halfway`.
         place: &'static str,
         /// `kill`, `segv` or `stop`.
         how: &'static str,
@@ -236,7 +238,7 @@ impl Plan {
         let mut plan = Self { seed, hosts, per_host, families, weather, late: None, faults: Vec::new() };
         match dice.below(8) {
             0 => {
-                let (rank, place, how) = (dice.any(&targets.ranks), dice.any(&["before", "during"]), dice.any(&HOW));
+                let (rank, place, how) = (dice.any(&targets.ranks), dice.any(&PLACES), dice.any(&HOW));
                 plan.faults.push((When::Own, Fault::Init { rank, place, how }));
                 return plan;
             }

@@ -88,8 +88,7 @@ fn began(
         let dies = own || !struck.must.is_empty() || may_be_dead;
         outcome.require(dies, "a job in which nobody dies goes on");
         outcome.gave_up(&[]);
-        let crashed = limits::crashed_in_init(plan, &outcome.stderr).then_some(limits::INIT_CRASH);
-        return init.into_iter().chain(crashed).collect();
+        return init;
     }
     let all: BTreeSet<u32> = outcome.diaries.all("initialised").map(|entry| entry.rank).collect();
     let dead = dead(struck, outcome, plan.own());
