@@ -265,3 +265,15 @@ fn long_output_of_the_survivors_arrives() {
         outcome.require(sorted(&expected) == sorted(&outcome.stdout), "the output is that of the ranks");
     });
 }
+
+/// Where the user keeps the component out of the ranks the runtime's event tells them. (What the component mends is not.)
+#[test]
+fn told_without_the_component_in_the_ranks() {
+    in_lab(|lab| {
+        let job = Job::new().options(&["--mca", "hook", "^ringwatch"]).blocked_in("recv", &[VICTIM]);
+        let mut job = job.start(lab);
+        job.wait_until_blocked();
+        let at = job.signal_rank(VICTIM, libc::SIGKILL);
+        job.finish().told_within(&[VICTIM], at, std::time::Duration::ZERO);
+    });
+}
