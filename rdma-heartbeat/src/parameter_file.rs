@@ -73,6 +73,16 @@ pub fn store(path: &Path, values: &[(&str, String)]) -> io::Result<()> {
     Err(io::Error::other("somebody else goes on changing it"))
 }
 
+/// Whether [`store`] will have the right to write beside a parameter file, or to make its folders.
+///
+/// # Errors
+/// Without that right.
+pub fn may_change(path: &Path) -> io::Result<()> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
+    Ok(nix::unistd::access(folder, nix::unistd::AccessFlags::W_OK)?)
+}
+
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),

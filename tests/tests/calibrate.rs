@@ -151,5 +151,13 @@ fn calibrate_says_in_one_sentence_what_cannot_be_carried_out() {
         told(&["--out", &picture, "--from", "/nowhere"], 1, "cannot be read");
         told(&[&["--out", &picture, "--time", "4s"][..], &on("h1")].concat(), 1, "name at least two");
         told(&["--out", &picture, "--time", "4s", "--", "--no-such-option"], 1, "mpirun could not run");
+        assert!(!std::fs::exists(&picture).unwrap(), "nothing was measured");
+        // Somebody who may not change the parameter file is told before anything is measured.
+        let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "ringwatch", "calibrate"];
+        let all_users = ["--out", "/tmp/picture-of-nobody.svg", "--write", "--file", "/etc/pmix-mca-params.conf"];
+        let output = std::process::Command::new(nobody[0]).args(&nobody[1..]).args(all_users).output().unwrap();
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{complaints}");
+        assert!(complaints.contains("/etc/pmix-mca-params.conf cannot be changed"), "{complaints}");
     });
 }

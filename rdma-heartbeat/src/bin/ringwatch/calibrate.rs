@@ -90,17 +90,22 @@ pub fn calibrate(arguments: &Arguments) -> ExitCode {
 }
 
 fn check(Arguments { out, write, file, .. }: &Arguments) -> Result<(), String> {
+    let is_new = !out.exists();
     std::fs::OpenOptions::new()
         .append(true)
         .create(true)
         .open(out)
         .map_err(|error| format!("the picture cannot be written to {}: {error}", out.display()))?;
+    if is_new {
+        let _ = std::fs::remove_file(out);
+    }
     let Some(file) = file.as_deref().filter(|_| *write) else { return Ok(()) };
     match std::fs::read(file) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(format!("the parameter file {} cannot be read: {error}", file.display()))
         }
-        _ => Ok(()),
+        _ => parameter_file::may_change(file)
+            .map_err(|error| format!("the parameter file {} cannot be changed: {error}", file.display())),
     }
 }
 
