@@ -85,7 +85,7 @@ pub const DEFINITIONS: [Definition; 15] = [
     Definition {
         name: "log",
         default: "stderr",
-        help: "Where messages go: stderr, or a path in which %h is the host, %j the job and %n the number of the node",
+        help: "Where messages go: stderr, or an absolute path in which %h is the host, %j the job and %n the number of the node",
     },
     Definition {
         name: "events",
@@ -179,10 +179,23 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
             offload: hosts(offload)?,
             ports: port_range(ports)?,
             log_level: log_level.to_owned(),
-            log: log.trim().to_owned(),
+            log: destination(log)?,
             events: events.trim().to_owned(),
         },
     })
+}
+
+/// Where messages go: the folder in which a runtime daemon stands is no place that anybody would look in.
+fn destination(text: &str) -> Result<String, Invalid> {
+    match text.trim() {
+        path if path.starts_with('/') => Ok(path.to_owned()),
+        word if word.eq_ignore_ascii_case("stderr") => Ok("stderr".into()),
+        _ => Err(Invalid {
+            name: "log",
+            value: text.to_owned(),
+            expected: "it must be stderr or an absolute path".into(),
+        }),
+    }
 }
 
 /// A ring order that cannot be used, and why.

@@ -13,6 +13,8 @@ find_places() {
   local prefix=${1:-}
   local path=$PATH
   [ -z "$prefix" ] || path=$prefix/bin:$PATH
+  # Not the system's own, which would be another one than was named.
+  [ -z "$prefix" ] || [ -x "$prefix/bin/ompi_info" ] || give_up "there is no ompi_info in $prefix/bin: name the folder that Open MPI was installed into"
   local program
   for program in pmix_info:libpmix-bin ompi_info:openmpi-bin prted:openmpi-bin; do
     if ! PATH=$path command -v "${program%%:*}" >/dev/null; then

@@ -165,6 +165,20 @@ fn a_failure_without_fault_tolerance_ends_the_job_as_ever() {
     });
 }
 
+/// Whoever mistypes the folder of another Open MPI keeps what is installed in the system's own.
+#[test]
+fn a_wrong_prefix_changes_nothing() {
+    in_lab(|_| {
+        for name in ["install", "uninstall"] {
+            let output = std::process::Command::new(script(name)).args(["--prefix", "/nowhere"]).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains("there is no ompi_info in /nowhere/bin"), "{said}");
+            assert!(Path::new("/usr/bin/ringwatchd").exists(), "scripts/{name} changes nothing");
+        }
+    });
+}
+
 /// For packages: all of it below a folder, under the names that the files will really have, and nothing is left of it.
 #[test]
 fn installed_below_a_folder_and_taken_away() {

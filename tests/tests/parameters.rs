@@ -186,6 +186,9 @@ fn values_out_of_range_stop_the_launch() {
             ("port_range", "5000-4000", "1024"),
             ("log_level", "loud", "error, warn, info, debug, trace"),
             ("offload", "h3", "HOST=MACHINE"),
+            ("log", "ring.log", "stderr or an absolute path"),
+            ("transport", "pigeon", "auto"),
+            ("port_range", "70000-70001", "1024"),
         ] {
             let job = Job::new().with_default_times().parameter(name, value);
             is_refused(lab, job, &[&format!("psensor_ringwatch_{name}"), &format!("'{value}'"), range]);
