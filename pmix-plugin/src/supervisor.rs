@@ -1,5 +1,6 @@
 //! Starts `ringwatchd`, listens to it, and starts it again when it dies or hangs.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -15,7 +16,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use rdma_heartbeat::greeting::{Place, ToolKey};
 use rdma_heartbeat::launch::{
-    CONTROL_FD, End, FromDaemon, SEGMENT_FD, Spawned, Startup, ToDaemon, UDP_FD, decode, encode,
+    CONTROL_FD, End, FromDaemon, LIFE_FD, SEGMENT_FD, Spawned, Startup, ToDaemon, UDP_FD, decode, encode,
 };
 use rdma_heartbeat::pin::Pin;
 use rdma_heartbeat::seal::{Direction, Opener, Sealer};
@@ -32,6 +33,8 @@ const MAX_RESTARTS: usize = 8;
 const RESTART_WINDOW: Duration = Duration::from_secs(10);
 /// Shortest time without a beat after which a `ringwatchd` counts as hung.
 const MIN_STALL: Duration = Duration::from_millis(20);
+/// How long a `ringwatchd` that has been started may take to its first beat: its program may have to be read from a disk.
+const STARTING: Duration = Duration::from_secs(1);
 /// How long a `ringwatchd` may write after the end of the job: twice what it takes itself for its log and its history.
 const LAST_LINES: Duration = Duration::from_secs(4);
 /// How long prterun waits for daemons that were told to end, and they for its word. One behind a link that was cut just then
@@ -52,10 +55,33 @@ pub struct Supervisor {
     segment: OwnedFd,
     /// Where tools find their key.
     _tools: OwnedFd,
-    control: Mutex<Option<(OwnedFd, Sealer)>>,
+    control: Mutex<Option<Channel>>,
     /// Process number of the present `ringwatchd`, and what stands for it as long as it lives.
     present: Mutex<Option<(i32, OwnedFd)>>,
     finished: AtomicBool,
+    /// Whether `ringwatchd` may stop this process, as it does while its node is out of contact with that of prterun.
+    holds: bool,
+}
+
+/// The way to `ringwatchd`, and what it has not taken yet.
+struct Channel {
+    socket: OwnedFd,
+    sealer: Sealer,
+    waiting: VecDeque<Vec<u8>>,
+}
+
+impl Channel {
+    /// Sends what waits; true if something still does.
+    fn flush(&mut self) -> bool {
+        while let Some(packet) = self.waiting.front() {
+            match send(self.socket.as_raw_fd(), packet, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
+                Err(nix::Error::EAGAIN | nix::Error::EINTR) => return true,
+                // Sent, or there is nobody any more who could take it.
+                _ => drop(self.waiting.pop_front()),
+            }
+        }
+        false
+    }
 }
 
 /// A running `ringwatchd`.
@@ -63,6 +89,8 @@ struct Instance {
     control: OwnedFd,
     opener: Opener,
     pidfd: OwnedFd,
+    /// The other end of what it keeps open as long as it lives.
+    _life: OwnedFd,
 }
 
 impl Supervisor {
@@ -73,6 +101,7 @@ impl Supervisor {
     pub fn new(daemon: PathBuf, mut startup: Startup, socket: UdpSocket, segment: &OwnedFd) -> io::Result<Self> {
         let tools = ToolKey::of(&startup.launch.key).publish()?;
         startup.tools = Place::of(&tools);
+        let holds = startup.me != 0;
         Ok(Self {
             _tools: tools,
             daemon,
@@ -82,6 +111,7 @@ impl Supervisor {
             control: Mutex::new(None),
             present: Mutex::new(None),
             finished: AtomicBool::new(false),
+            holds,
         })
     }
 
@@ -107,12 +137,13 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Sends a packet; a `ringwatchd` that is not there hears it never, which restarts make good.
+    /// Sends a packet, in its turn; a `ringwatchd` that is not there hears it never, which restarts make good.
     pub fn tell(&self, packet: &ToDaemon) {
         let Ok(mut bytes) = encode(packet) else { return };
-        if let Some((control, sealer)) = lock(&self.control).as_mut() {
-            sealer.seal(&mut bytes);
-            let _ = send(control.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT);
+        if let Some(channel) = lock(&self.control).as_mut() {
+            channel.sealer.seal(&mut bytes);
+            channel.waiting.push_back(bytes);
+            channel.flush();
         }
     }
 
@@ -162,12 +193,15 @@ impl Supervisor {
     fn listen(&self, job: &Job, instance: &mut Instance) {
         let stall = (job.launch.parameters.timeout / 2).max(MIN_STALL);
         let mut buffer = vec![0; PACKET];
-        let mut beats = job.segment.beats();
+        let at_first = job.segment.beats();
+        let mut beats = at_first;
         let mut beaten = Instant::now();
         let mut looked = Instant::now();
         loop {
+            let waits = lock(&self.control).as_mut().is_some_and(Channel::flush);
+            let room = if waits { PollFlags::POLLOUT } else { PollFlags::empty() };
             let mut fds = [
-                PollFd::new(instance.control.as_fd(), PollFlags::POLLIN),
+                PollFd::new(instance.control.as_fd(), PollFlags::POLLIN | room),
                 PollFd::new(instance.pidfd.as_fd(), PollFlags::POLLIN),
             ];
             let wait = PollTimeout::try_from(stall / 4).unwrap_or(PollTimeout::MAX);
@@ -179,7 +213,7 @@ impl Supervisor {
             // two looks counts only where that cannot take so long: ringwatchd could run meanwhile.
             let between = std::mem::replace(&mut looked, Instant::now()).elapsed();
             let late = began.elapsed() > stall / 2 || between > stall * 2;
-            let ready = |fd: &PollFd| fd.revents().is_some_and(|events| !events.is_empty());
+            let ready = |fd: &PollFd| fd.revents().is_some_and(|events| !(events - PollFlags::POLLOUT).is_empty());
             let (talks, ended) = (ready(&fds[0]), ready(&fds[1]));
             if talks && !self.receive(job, instance, &mut buffer) {
                 // The socket is closed: it is ending, and has its last lines to write, or it is broken beyond use.
@@ -195,7 +229,7 @@ impl Supervisor {
             let now = job.segment.beats();
             if now != beats || self.is_finished() || late {
                 (beats, beaten) = (now, Instant::now());
-            } else if beaten.elapsed() > stall {
+            } else if beaten.elapsed() > if now == at_first { stall.max(STARTING) } else { stall } {
                 kill(&instance.pidfd);
                 return;
             }
@@ -285,11 +319,20 @@ impl Supervisor {
             None,
             SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
         )?;
+        let (life, their_life) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
+        if self.holds {
+            go_on_when_closed(&life)?;
+        }
         let theirs = out_of_the_way(theirs.as_raw_fd())?;
+        let their_life = out_of_the_way(their_life.as_raw_fd())?;
         let socket = out_of_the_way(self.socket.as_raw_fd())?;
         let segment = out_of_the_way(self.segment.as_raw_fd())?;
-        let places =
-            [(theirs.as_raw_fd(), CONTROL_FD), (socket.as_raw_fd(), UDP_FD), (segment.as_raw_fd(), SEGMENT_FD)];
+        let places = [
+            (theirs.as_raw_fd(), CONTROL_FD),
+            (socket.as_raw_fd(), UDP_FD),
+            (segment.as_raw_fd(), SEGMENT_FD),
+            (their_life.as_raw_fd(), LIFE_FD),
+        ];
         let mut command = Command::new(&self.daemon);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         // SAFETY: only dup2 is called between fork and exec, which is allowed there.
@@ -311,9 +354,24 @@ impl Supervisor {
         let startup = lock(&self.startup).clone();
         let packet = encode(&startup).map_err(io::Error::other)?;
         send(ours.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL)?;
-        *control = Some((ours.try_clone()?, Sealer::new(&startup, Direction::ToDaemon)));
-        Ok(Instance { control: ours, opener: Opener::new(&startup, Direction::FromDaemon), pidfd })
+        let sealer = Sealer::new(&startup, Direction::ToDaemon);
+        *control = Some(Channel { socket: ours.try_clone()?, sealer, waiting: VecDeque::new() });
+        Ok(Instance { control: ours, opener: Opener::new(&startup, Direction::FromDaemon), pidfd, _life: life })
     }
+}
+
+/// Has the kernel let this process go on when the other end closes, because it may be stopped then and could not see it.
+fn go_on_when_closed(socket: &OwnedFd) -> io::Result<()> {
+    /// `fcntl(2)`: which signal comes instead of SIGIO. The libc crate has no name for it.
+    const F_SETSIG: libc::c_int = 10;
+    let me = nix::unistd::Pid::this().as_raw();
+    for (command, value) in [(libc::F_SETOWN, me), (F_SETSIG, libc::SIGCONT), (libc::F_SETFL, libc::O_ASYNC)] {
+        // SAFETY: takes integers, and changes how a descriptor of this function's caller behaves.
+        if unsafe { libc::fcntl(socket.as_raw_fd(), command, value) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// Nothing watches the other nodes any more. In prterun: once all daemons have been told to end and have had their time,

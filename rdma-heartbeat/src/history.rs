@@ -9,7 +9,8 @@
 //! `at_us` counts on the monotonic clock of the node `clock`: node 0's in the history of the job. What another node has
 //! seen is placed there with the smallest difference between the clocks that a message of that node has shown so far:
 //! the true one plus the way of that message. So it stands late by the time of that way, some tenths of a millisecond
-//! on a quiet machine, and never early. `time` is the same moment on the wall clock of the node `clock`.
+//! on a quiet machine, and early only by what the clocks have drifted since. `time` is the same moment on the wall clock
+//! of the node `clock`.
 //!
 //! | file | part |
 //! |---|---|

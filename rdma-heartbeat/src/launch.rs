@@ -25,6 +25,9 @@ pub const CONTROL_FD: i32 = 3;
 pub const UDP_FD: i32 = 4;
 /// File descriptor on which `ringwatchd` finds the node segment.
 pub const SEGMENT_FD: i32 = 5;
+/// File descriptor that `ringwatchd` only has to keep open: when it closes, the kernel lets the runtime daemon go on, which
+/// may be stopped by then.
+pub const LIFE_FD: i32 = 6;
 
 /// How heartbeats travel; everything else goes as datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

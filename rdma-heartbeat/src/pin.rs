@@ -138,6 +138,17 @@ impl Pin {
         stops(&status)
     }
 
+    /// Whether the process cannot run for another reason than somebody's stop: a debugger holds it, or it waits for
+    /// slow I/O.
+    #[must_use]
+    pub fn cannot_run(&self) -> bool {
+        match self.sample().map(|sample| sample.state) {
+            Some(b't' | b'D') => true,
+            Some(b'T') => self.stopped().is_none(),
+            _ => false,
+        }
+    }
+
     /// Whether the process has ended, collected or not.
     #[must_use]
     pub fn has_ended(&self) -> bool {

@@ -114,6 +114,12 @@ impl Rendezvous {
         }
     }
 
+    /// This process was kept from running for this time, perhaps with the whole job: nobody else is to blame for it.
+    pub fn forgive(&mut self, late: Duration) {
+        let (Self::Leader(Leader { fails_at, .. }) | Self::Caller(Caller { fails_at, .. })) = self;
+        *fails_at += late;
+    }
+
     /// When [`Rendezvous::tick`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Time {
@@ -367,6 +373,22 @@ mod tests {
         assert!(matches!(out[..], [Step::Send(..)]));
         answered.tick(LIMIT * 2, &mut out);
         assert_eq!(out[1..], [Step::NoAnswer]);
+    }
+
+    /// A scheduler may have stopped all nodes for a minute.
+    #[test]
+    fn time_in_which_a_node_did_not_run_is_nobodys_fault() {
+        let late = LIMIT * 2;
+        for me in [0, 1] {
+            let mut node = Rendezvous::new(me, 3, &[address(0)], Time::ZERO, LIMIT);
+            let mut out = Vec::new();
+            node.forgive(late);
+            node.tick(LIMIT + late - Duration::from_nanos(1), &mut out);
+            assert!(out.iter().all(|step| matches!(step, Step::Send(..))), "{out:?}");
+            out.clear();
+            node.tick(LIMIT + late, &mut out);
+            assert!(matches!(out.last(), Some(Step::Missing(_) | Step::NoAnswer)), "{out:?}");
+        }
     }
 
     #[test]

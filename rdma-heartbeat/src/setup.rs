@@ -190,6 +190,10 @@ pub fn lock_the_rest(refused: &mut Vec<Right>) {
         if !wide {
             keep_reserve();
             lock_memory()?;
+            info!(
+                reserve = RESERVE,
+                "what is needed of memory beyond a reserve of so many bytes will not be locked: the limit 'memlock' is small"
+            );
         }
         Ok(())
     });

@@ -314,8 +314,7 @@ impl Watch {
         self.suspended_at = Some(now);
     }
 
-    /// How many ranks of this node have not ended or finalised, if each of them has been stopped for `span`, by
-    /// somebody else.
+    /// How many ranks of this node have been stopped for `span`, by somebody else, if none is left that could run.
     #[must_use]
     pub fn all_stopped(&self, now: Time, span: Duration, segment: &Segment) -> Option<u32> {
         let is_stopped = |count: &StopCount| count.since().is_some_and(|since| now.saturating_sub(since) >= span);
@@ -327,6 +326,8 @@ impl Watch {
                 Occupant::Pinned(_, count) | Occupant::Launched(_, count) if is_stopped(count) => stopped += 1,
                 // The runtime daemon reports its end.
                 Occupant::Launched(pin, _) if pin.has_ended() => {}
+                // Whether somebody has stopped it, too, shows when it could go on.
+                Occupant::Pinned(pin, _) | Occupant::Launched(pin, _) if pin.cannot_run() => {}
                 Occupant::Absent | Occupant::Launched(..) | Occupant::Claimed(_) | Occupant::Pinned(..) => return None,
             }
         }

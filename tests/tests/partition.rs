@@ -127,3 +127,27 @@ fn healed_shortly_after_the_timeout_ends_in_one_job() {
 fn healed_long_after_the_timeout_ends_in_one_job() {
     in_lab(|lab| healed_after(lab, TIMEOUT * 3 / 2));
 }
+
+/// While a node is out of contact its `ringwatchd` has its ranks and prted wait. If it dies meanwhile prted goes on, and
+/// starts another one, which ends them.
+#[test]
+fn a_ringwatchd_that_dies_while_its_node_waits() {
+    in_lab(|lab| {
+        let dead = [4, 5];
+        let mut job = Job::new().blocked_in("allreduce", &dead).arguments(&["--hold"]).start(lab);
+        job.wait_until_blocked();
+        let (watcher, pids) = (job.watcher("h3").pid, dead.map(|rank| job.pid(rank)));
+        let _ = job.cut("h3");
+        if !wait_until(TIMEOUT * 2, || job.log("h3").contains("the ranks of this node wait")) {
+            job.fail("a node that is cut off waits");
+        }
+        process::signal(watcher, libc::SIGKILL);
+        job.wait_until_gone("ranks of the node that is cut off", &pids, TIMEOUT * 4 + SLACK);
+        if !wait_until(SLACK * 2, || !process::on_hosts().iter().any(|process| process.host == "h3")) {
+            job.fail("processes are left on the node that is cut off");
+        }
+        job.wait_until_repaired(&[0, 1, 2, 3, 6, 7]);
+        job.end();
+        job.finish().recovered(&dead);
+    });
+}

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use nix::fcntl::{FcntlArg, fcntl};
 use rdma_heartbeat::allocations::Counting;
 use rdma_heartbeat::control::Control;
-use rdma_heartbeat::launch::{CONTROL_FD, SEGMENT_FD, UDP_FD};
+use rdma_heartbeat::launch::{CONTROL_FD, LIFE_FD, SEGMENT_FD, UDP_FD};
 use rdma_heartbeat::versions::RELEASE;
 use rdma_heartbeat::{daemon, logging, offload, setup};
 
@@ -60,8 +60,9 @@ fn serve() -> u8 {
     };
     // A job on one node has no network.
     let socket = adopt(UDP_FD);
+    let _life = adopt(LIFE_FD);
     setup::share_one_heap();
-    setup::detach(SEGMENT_FD.unsigned_abs() + 1);
+    setup::detach(LIFE_FD.unsigned_abs() + 1);
     setup::give_up_privileges();
     setup::go_on_when_the_runtime_ends();
     let ended = daemon::run(control, socket, &segment);

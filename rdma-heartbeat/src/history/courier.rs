@@ -171,9 +171,26 @@ impl Reporter {
 struct Source {
     incarnation: u32,
     count: u64,
-    /// The smallest difference seen between this node's clock and the other's, in microseconds.
+    /// The smallest difference seen between this node's clock and the other's, in microseconds, as of `seen_at`.
     ahead_us: i128,
+    seen_at: Time,
 }
+
+impl Source {
+    /// Takes another difference: that of a message which is on its way for longer is larger. Clocks drift apart, and one
+    /// stands still while its machine is suspended.
+    fn compare(&mut self, now: Time, ahead_us: i128) {
+        let drifted = self.ahead_us + i128::from(micros(now.saturating_sub(self.seen_at)) / DRIFT);
+        let jumped = ahead_us - drifted > i128::from(micros(JUMP));
+        self.ahead_us = if jumped { ahead_us } else { drifted.min(ahead_us) };
+        self.seen_at = now;
+    }
+}
+
+/// Clocks drift apart by less than one part in so many (200 ppm; quartz and NTP stay below).
+const DRIFT: u64 = 5000;
+/// What no message is late by, unless a clock has stood still.
+const JUMP: Duration = Duration::from_secs(1);
 
 /// The end of the way at node 0.
 #[derive(Debug, Default)]
@@ -193,8 +210,8 @@ impl Collector {
         mut tell: impl FnMut(Time, Told),
     ) -> Message {
         let ahead_us = i128::from(micros(now)) - i128::from(sent_us);
-        let source = self.sources.entry(from).or_insert(Source { incarnation, count: 0, ahead_us });
-        source.ahead_us = source.ahead_us.min(ahead_us);
+        let source = self.sources.entry(from).or_insert(Source { incarnation, count: 0, ahead_us, seen_at: now });
+        source.compare(now, ahead_us);
         if incarnation > source.incarnation {
             (source.incarnation, source.count) = (incarnation, 0);
         }
@@ -330,6 +347,26 @@ mod tests {
             collector.take(7, here, (0, first, micros(sent)), &line, |at, _| moments.push(at - Duration::from_secs(5)));
         }
         assert_eq!(moments, [6 * MS, 3 * MS, 3 * MS]);
+    }
+
+    #[test]
+    fn clocks_may_drift_and_one_may_have_stood_still() {
+        let mut collector = Collector::default();
+        let line = serde_json::to_vec(&told(0)).unwrap();
+        // When a message is sent by the other clock, and how long it is on its way, in milliseconds.
+        let mut told_at = |first, (here, sent): (u64, u64)| {
+            let mut moment = None;
+            let (here, sent) = (Duration::from_millis(here), micros(Duration::from_millis(sent)));
+            collector.take(7, here, (0, first, sent), &line, |at, _| moment = Some(at.as_millis()));
+            moment.unwrap()
+        };
+        assert_eq!(told_at(0, (5001, 0)), 5001);
+        // A day later the other clock is 2 s behind (23 ppm): nothing seems to have happened 2 s early.
+        assert_eq!(told_at(1, (86_407_001, 86_400_000)), 7001);
+        // Then it stands still for a minute.
+        assert_eq!(told_at(2, (86_477_001, 86_410_000)), 67_001);
+        // A message that is late for less than a second moves nothing by more than that.
+        assert!(told_at(3, (86_477_901, 86_410_100)) < 67_801);
     }
 
     #[test]

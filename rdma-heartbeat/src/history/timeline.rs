@@ -85,7 +85,7 @@ fn describe(event: &Event) -> String {
         Event::Released => "has contact again: its ranks go on".into(),
         Event::Raised { rank, dead } => format!("MPI knows the death of {} in rank {rank}", ranks_text(dead)),
         Event::Error { rank, class, function } => format!("{function} raises {class} in rank {rank}"),
-        Event::Late { us } => format!("ringwatchd did not run for {}, and distrusts its timers", span(*us)),
+        Event::Late { us } => format!("ringwatchd did not run for {}", span(*us)),
         Event::Omitted { records } => format!("{records} records before this moment are not kept"),
         Event::Measured { what, counts } => {
             let times = counts.iter().fold(0_u64, |times, (_, count)| times.saturating_add(*count));

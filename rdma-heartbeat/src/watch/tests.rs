@@ -174,6 +174,32 @@ fn a_rank_that_is_stopped_before_it_registers_is_dead_after_the_limit_and_is_kil
     children[1].wait().unwrap();
 }
 
+/// With a debugger on one of them a suspended node would seem to run.
+#[test]
+fn a_rank_that_could_not_run_hides_no_suspension() {
+    let (segment, _file) = Segment::create(&[3, 4], 8).unwrap();
+    let mut children = [sleeper_of("held@1", 3), sleeper_of("held@1", 4)];
+    let pins = [0, 1].map(|index: usize| Pin::take(children[index].id() as i32).unwrap());
+    let me = std::process::id() as i32;
+    let mut watch = Watch::new(&segment, |rank| ("held@1", rank), LIMIT, Some(LIMIT), true, me).unwrap();
+    pins[0].stop();
+    let traced = nix::unistd::Pid::from_raw(pins[1].pid());
+    nix::sys::ptrace::attach(traced).unwrap();
+    wait_until(|| pins[0].stopped().is_some() && pins[1].cannot_run());
+    for now in (0..24).step_by(2) {
+        assert_eq!(look(&mut watch, now, &segment), []);
+    }
+    assert_eq!(watch.all_stopped(Duration::from_millis(24), LIMIT / 2, &segment), Some(1));
+    nix::sys::wait::waitpid(traced, Some(nix::sys::wait::WaitPidFlag::__WALL)).unwrap();
+    nix::sys::ptrace::detach(traced, None).unwrap();
+    wait_until(|| !pins[1].cannot_run());
+    assert_eq!(watch.all_stopped(Duration::from_millis(25), LIMIT / 2, &segment), None, "it runs");
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
 #[test]
 fn a_rank_that_was_started_stopped_is_not_dead_until_it_has_registered() {
     let (segment, _file) = Segment::create(&[3], 8).unwrap();

@@ -102,6 +102,10 @@ impl Counts {
         println!("they struck {}; while another one lasted: {}", list(&self.moments), self.overlaps);
         println!("limits of README that are kept away from: {}", LEFT_OUT.join("; "));
         println!("never struck by itself: rank 0 before MPI_Finalize, because it lets the job end; a spawned rank");
+        println!(
+            "never struck again: a host that has been cut, has died or has lost its prted; never stopped and continued: \
+             prted, ringwatchd, the whole job; never cut by itself: the host of mpirun"
+        );
         println!("jobs in which the relay of the bad network was late: {} {:?}", self.late.len(), self.late);
         for (name, seeds) in &self.limits {
             let whose = if MACHINE.contains(name) { "by this machine" } else { "by a limit of README" };
