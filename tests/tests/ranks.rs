@@ -266,14 +266,15 @@ fn long_output_of_the_survivors_arrives() {
     });
 }
 
-/// Where the user keeps the component out of the ranks the runtime's event tells them. (What the component mends is not.)
+/// Where the user keeps the component out of the ranks the runtime's event tells them. What the component mends is not:
+/// SIGPIPE is the test's to ignore, and whether they recover is up to Open MPI.
 #[test]
 fn told_without_the_component_in_the_ranks() {
     in_lab(|lab| {
-        let job = Job::new().options(&["--mca", "hook", "^ringwatch"]).blocked_in("recv", &[VICTIM]);
-        let mut job = job.start(lab);
+        let without = ["--mca", "hook", "^ringwatch", "env", "--ignore-signal=PIPE"];
+        let mut job = Job::new().options(&without).blocked_in("recv", &[VICTIM]).start(lab);
         job.wait_until_blocked();
-        let at = job.signal_rank(VICTIM, libc::SIGKILL);
-        job.finish().told_within(&[VICTIM], at, std::time::Duration::ZERO);
+        job.signal_rank(VICTIM, libc::SIGKILL);
+        job.wait_for("error", &job.others(&[VICTIM]));
     });
 }
