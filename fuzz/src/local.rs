@@ -110,7 +110,7 @@ pub fn releases(bytes: &[u8]) {
     if let Ok(refusal) = decode::<Refusal>(bytes) {
         let sealed = refusal.seal(1, &[7; 32]);
         let opened = Refusal::open(&sealed, 1, &[7; 32]);
-        assert!(opened.is_none_or(|opened| opened == refusal && !sentence([opened].iter()).contains(char::is_control)));
+        assert!(opened.is_none_or(|opened| opened == refusal && !sentence(&[opened]).contains(char::is_control)));
     }
     let text = String::from_utf8_lossy(bytes);
     let numbers = of_open_mpi(&text).is_some() || prte_hooks::generation(&text).is_some() || is_pmix(&text, "5.0.7");

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_int};
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 
@@ -18,11 +19,11 @@ use rdma_heartbeat::order::{Order, table};
 use rdma_heartbeat::parameters::{Settings, bad_order};
 use rdma_heartbeat::random;
 use rdma_heartbeat::segment::{Entry, FIRST_RANK_VARIABLE, SEGMENT_VARIABLE, SPARE_ENTRIES, Segment, path_of};
-use rdma_heartbeat::versions::RELEASE;
+use rdma_heartbeat::versions::{RELEASE, Refusal};
 
 use crate::spawned;
 use crate::supervisor::Supervisor;
-use crate::{connections, environment, network, parameters, releases};
+use crate::{connections, environment, network, parameters, refusal, releases};
 
 /// Exit status of prterun for a job that could not go on.
 pub const JOB_ENDED: c_int = 1;
@@ -122,7 +123,7 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
         }
     };
     let (launch, socket) = prepare(nspace, runtime.as_ref(), settings, ring)?;
-    environment::find_daemon(&parameters::settings().map(|settings| settings.daemon).unwrap_or_default())?;
+    find_daemon()?;
     let bytes = launch.to_bytes().map_err(|error| error.to_string())?;
     *lock(&LAUNCHED) = Some(Launched { launch, socket });
     // Like the first job, what it spawns.
@@ -190,28 +191,42 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
     environment::stay_loaded();
     // SAFETY: PMIx is initialised when a job is set up.
     let me = unsafe { c_shims::pmix::rw_pmix_my_rank() };
-    let configured = parameters::settings().map(|settings| settings.daemon).unwrap_or_default();
     let launch = match LaunchData::from_bytes(bytes) {
         Ok(launch) => launch,
         Err(Unreadable::Release(contact)) => {
-            let daemon = environment::find_daemon(&configured).ok().and_then(|daemon| releases::of(&daemon));
-            return releases::refuse(&contact, me, daemon).map(|()| Vec::new());
+            let daemon = find_daemon().ok().and_then(|daemon| releases::of(&daemon)).unwrap_or_default();
+            let refusal = Refusal::of_releases(me, host(), RELEASE, &daemon);
+            return refusal::send(contact, refusal).map(|()| Vec::new());
         }
         Err(error) => return Err(error.to_string()),
     };
-    let daemon = environment::find_daemon(&configured)?;
+    match start_daemon(nspace, &launch, me) {
+        Err(refusal) if me != 0 => refusal::send(launch.contact(), refusal).map(|()| Vec::new()),
+        Err(refusal) => Err(refusal.problem),
+        Ok(variables) => Ok(variables),
+    }
+}
+
+fn find_daemon() -> Result<PathBuf, String> {
+    environment::find_daemon(&parameters::settings().map(|settings| settings.daemon).unwrap_or_default())
+}
+
+fn start_daemon(nspace: &CStr, launch: &LaunchData, me: NodeId) -> Result<Variables, Refusal> {
+    let problem = |problem: String| Refusal::of_problem(me, host(), &problem);
+    let daemon = find_daemon().map_err(problem)?;
     if me != 0 {
         let found = releases::of(&daemon);
         if found.as_deref() != Some(RELEASE) {
-            return releases::refuse(&launch.contact(), me, found).map(|()| Vec::new());
+            return Err(Refusal::of_releases(me, host(), RELEASE, &found.unwrap_or_default()));
         }
     }
+    watch(nspace, launch, me, daemon).map_err(problem)
+}
+
+fn watch(nspace: &CStr, launch: &LaunchData, me: NodeId, daemon: PathBuf) -> Result<Variables, String> {
     let socket = match lock(&LAUNCHED).take() {
-        Some(launched) if me == 0 && launched.launch == launch => launched.socket,
-        _ => {
-            let addresses = network::addresses(&launch.parameters.interfaces).unwrap_or_default();
-            network::open(&addresses, launch.parameters.ports)?
-        }
+        Some(launched) if me == 0 && launched.launch == *launch => launched.socket,
+        _ => network::open(&network::addresses(&launch.parameters.interfaces)?, launch.parameters.ports)?,
     };
     let ranks: Vec<u32> = launch.ranks_of(me).collect();
     // Each rank and each node once as dead, each node once as ready.
@@ -231,7 +246,7 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
     let job = Arc::new(Job {
         jobs: Jobs::new(nspace, launch.rank_nodes.len()),
         me,
-        launch,
+        launch: launch.clone(),
         segment,
         supervisor,
         ended: AtomicBool::new(false),

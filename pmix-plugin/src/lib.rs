@@ -12,6 +12,7 @@ mod job;
 mod meetings;
 mod network;
 mod parameters;
+mod refusal;
 mod releases;
 mod spawned;
 mod supervisor;

@@ -20,27 +20,19 @@ struct Interface {
 /// # Errors
 /// A sentence if nothing matches.
 pub fn addresses(wanted: &[String]) -> Result<Vec<Ipv4Addr>, String> {
-    let from_prte =
-        if wanted.is_empty() { std::env::var("PRTE_MCA_prte_if_include").unwrap_or_default() } else { String::new() };
-    let wanted: Vec<String> = wanted
-        .iter()
-        .cloned()
-        .chain(from_prte.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned))
-        .collect();
-    let found: Vec<Ipv4Addr> = interfaces()
-        .into_iter()
-        .filter(|interface| {
-            if wanted.is_empty() {
-                !interface.address.is_loopback()
-            } else {
-                wanted.iter().any(|one| is_meant(one, &interface.name, interface.address))
-            }
-        })
-        .map(|interface| interface.address)
-        .collect();
-    if found.is_empty() && !wanted.is_empty() {
-        let (host, wanted) = (rdma_heartbeat::logging::host(), wanted.join(","));
-        return Err(format!("no interface of {host} matches psensor_ringwatch_if_include ({wanted})"));
+    let (parameter, wanted) = match wanted {
+        [] => ("prte_if_include", std::env::var("PRTE_MCA_prte_if_include").unwrap_or_default()),
+        own => ("psensor_ringwatch_if_include", own.join(",")),
+    };
+    let list: Vec<&str> = wanted.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    let is_chosen = |interface: &Interface| match list[..] {
+        [] => !interface.address.is_loopback(),
+        _ => list.iter().any(|one| is_meant(one, &interface.name, interface.address)),
+    };
+    let found: Vec<Ipv4Addr> = interfaces().into_iter().filter(is_chosen).map(|interface| interface.address).collect();
+    if found.is_empty() && !list.is_empty() {
+        let host = rdma_heartbeat::logging::host();
+        return Err(format!("no interface of {host} matches {parameter} ({})", list.join(",")));
     }
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! Which release of ringwatch this node has, and what a node does whose release is not that of the job.
+//! Which release of ringwatch this node has.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -7,10 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::SigSet;
-use propagation::NodeId;
-use rdma_heartbeat::refusing;
-use rdma_heartbeat::versions::{Contact, RELEASE, Refusal, told_by_daemon};
+use rdma_heartbeat::versions::{RELEASE, told_by_daemon};
 
 /// How long `ringwatchd --version` may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -56,24 +53,4 @@ pub fn check(daemon: &Path) -> Result<(), String> {
     let found = found.unwrap_or_else(|| "of a release that it does not tell".into());
     let path = daemon.display();
     Err(format!("{host} has a plugin of ringwatch {RELEASE}, but {path} is {found}: install the same release of both"))
-}
-
-/// Tells node 0 that this node takes no part, again and again: it ends the job, and this process with it.
-///
-/// # Errors
-/// A sentence if that cannot be begun.
-pub fn refuse(contact: &Contact, me: NodeId, daemon: Option<String>) -> Result<(), String> {
-    let host = rdma_heartbeat::logging::host();
-    let refusal = Refusal { node: me, host, plugin: RELEASE.into(), daemon: daemon.unwrap_or_default() };
-    let contact = contact.clone();
-    let body = move || {
-        // PRRTE handles its signals in its own thread.
-        let _ = SigSet::all().thread_block();
-        let begun = Instant::now();
-        while begun.elapsed() < refusing::LIMIT {
-            refusing::send(&contact, &refusal);
-            std::thread::sleep(refusing::INTERVAL);
-        }
-    };
-    std::thread::Builder::new().name("ringwatch".into()).spawn(body).map(drop).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Telling node 0 that a node takes no part in the job, because it has another release.
+//! Telling node 0 that a node takes no part in the job.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;

@@ -34,8 +34,8 @@ pub enum Step {
     Complete(Vec<SocketAddr>),
     /// At node 0: these nodes did not call in time.
     Missing(Vec<NodeId>),
-    /// At node 0: these nodes have other releases of ringwatch.
-    Mixed(Vec<Refusal>),
+    /// At node 0: these nodes take no part.
+    Refused(Vec<Refusal>),
     /// At other nodes: node 0 did not answer in time.
     NoAnswer,
 }
@@ -102,7 +102,7 @@ impl Rendezvous {
     pub fn tick(&mut self, now: Time, out: &mut Vec<Step>) {
         match self {
             Self::Leader(leader) if now >= leader.fails_at && !leader.refusals.is_empty() => {
-                out.push(Step::Mixed(leader.refusals.values().cloned().collect()));
+                out.push(Step::Refused(leader.refusals.values().cloned().collect()));
             }
             Self::Leader(leader) if now >= leader.fails_at => {
                 out.push(Step::Missing(
@@ -163,7 +163,7 @@ impl Leader {
         self.fails_at = self.fails_at.min(now + LAST_REFUSALS);
         self.refusals.insert(refusal.node, refusal);
         if self.callers.len() + self.refusals.len() + 1 >= self.universe as usize {
-            out.push(Step::Mixed(self.refusals.values().cloned().collect()));
+            out.push(Step::Refused(self.refusals.values().cloned().collect()));
         }
     }
 }
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_leader_names_those_that_refuse_without_waiting_for_the_others() {
-        let refusal = |node| Refusal { node, host: format!("h{node}"), plugin: "9".into(), daemon: "9".into() };
+        let refusal = |node| Refusal::of_releases(node, format!("h{node}"), "9", "9");
         let mut leader = Rendezvous::new(0, 4, &[address(0)], Time::ZERO, LIMIT);
         let mut out = Vec::new();
         let soon = Duration::from_millis(5);
@@ -347,11 +347,11 @@ mod tests {
         assert_eq!(out, []);
         assert_eq!(leader.deadline(), soon + LAST_REFUSALS);
         leader.tick(soon + LAST_REFUSALS, &mut out);
-        assert_eq!(out, [Step::Mixed(vec![refusal(3)])]);
+        assert_eq!(out, [Step::Refused(vec![refusal(3)])]);
         out.clear();
         // When everybody has spoken there is nothing to wait for.
         leader.refused(soon * 3, refusal(1), &mut out);
-        assert_eq!(out, [Step::Mixed(vec![refusal(1), refusal(3)])]);
+        assert_eq!(out, [Step::Refused(vec![refusal(1), refusal(3)])]);
     }
 
     #[test]

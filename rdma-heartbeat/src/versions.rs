@@ -3,7 +3,8 @@
 //!
 //! The launch data begins with a [`Contact`], whose layout is that of every release. A node that finds another release in
 //! it than its own, or whose `ringwatchd` is of another release than its plugin, says so to node 0 with a [`Refusal`],
-//! which has the same layout everywhere, too; node 0 ends the job with one sentence that names the nodes.
+//! which has the same layout everywhere, too; node 0 ends the job with one sentence that names the nodes. So does a node
+//! where `ringwatchd` cannot be started as the parameters say.
 
 use std::net::SocketAddr;
 
@@ -20,9 +21,11 @@ pub const RELEASE: &str = match option_env!("RINGWATCH_RELEASE") {
 const MAGIC: &[u8; 16] = b"ringwatch-other\0";
 const MAC_LEN: usize = 32;
 /// What the key of the job is used for here.
-const PURPOSE: &str = "ringwatch 2026 refusal of a node with another release";
+const PURPOSE: &str = "ringwatch 2026 refusal of a node";
 /// Longest names in a refusal, in bytes.
 const LONGEST_NAME: usize = 256;
+/// Longest sentence in a refusal, in bytes.
+const LONGEST_PROBLEM: usize = 320;
 /// Longest refusal, in bytes.
 pub const MAX_LEN: usize = 1200;
 /// Most nodes that a sentence names.
@@ -54,7 +57,7 @@ pub struct Call {
     pub host: String,
 }
 
-/// A node takes no part in the job, because other releases of ringwatch are installed there.
+/// A node takes no part in the job: other releases of ringwatch are installed there, or its `ringwatchd` cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The node.
@@ -65,9 +68,25 @@ pub struct Refusal {
     pub plugin: String,
     /// Release of its `ringwatchd`, if it has told.
     pub daemon: String,
+    /// Why `ringwatchd` cannot start; empty if it is the releases.
+    pub problem: String,
 }
 
 impl Refusal {
+    /// Another release is installed there, or two.
+    #[must_use]
+    pub fn of_releases(node: NodeId, host: String, plugin: &str, daemon: &str) -> Self {
+        Self { node, host, plugin: plugin.into(), daemon: daemon.into(), problem: String::new() }
+    }
+
+    /// `ringwatchd` cannot start there, and this sentence says why: its first 320 bytes.
+    #[must_use]
+    pub fn of_problem(node: NodeId, host: String, problem: &str) -> Self {
+        let fits = (0..=LONGEST_PROBLEM.min(problem.len())).rev().find(|&end| problem.is_char_boundary(end));
+        let problem = problem[..fits.unwrap_or(0)].replace(char::is_control, " ");
+        Self { node, host, plugin: RELEASE.into(), daemon: RELEASE.into(), problem }
+    }
+
     /// The datagram that carries it in this job.
     #[must_use]
     pub fn seal(&self, job: u64, key: &[u8; 32]) -> Vec<u8> {
@@ -88,8 +107,10 @@ impl Refusal {
             return None;
         }
         let refusal: Self = postcard::from_bytes(body).ok()?;
-        let fits = |name: &str| name.len() <= LONGEST_NAME && !name.contains(char::is_control);
-        (fits(&refusal.host) && fits(&refusal.plugin) && fits(&refusal.daemon)).then_some(refusal)
+        let fits = |name: &str, longest| name.len() <= longest && !name.contains(char::is_control);
+        let names = [&refusal.host, &refusal.plugin, &refusal.daemon];
+        let all = names.iter().all(|name| fits(name, LONGEST_NAME)) && fits(&refusal.problem, LONGEST_PROBLEM);
+        all.then_some(refusal)
     }
 }
 
@@ -130,27 +151,39 @@ fn numbers(version: &str) -> Vec<u32> {
 
 /// One sentence for the user about the nodes that refused.
 #[must_use]
-pub fn sentence<'a>(refusals: impl ExactSizeIterator<Item = &'a Refusal>) -> String {
-    let others = refusals.len().saturating_sub(NAMED);
-    let mut nodes: Vec<_> = refusals
-        .take(NAMED)
-        .map(|Refusal { node, host, plugin, daemon }| {
-            let installed = if plugin == daemon {
-                plugin.clone()
-            } else {
-                let daemon = if daemon.is_empty() { "that does not tell its release" } else { daemon };
-                format!("a plugin of {plugin} and a ringwatchd {daemon}")
-            };
-            format!("node {node} ({host}) has {installed}")
-        })
-        .collect();
-    if others > 0 {
-        nodes.push(format!("{others} more nodes have others, too"));
+pub fn sentence(refusals: &[Refusal]) -> String {
+    let (releases, problems): (Vec<_>, Vec<_>) = refusals.iter().partition(|refusal| refusal.problem.is_empty());
+    let mut parts = Vec::new();
+    if !releases.is_empty() {
+        let list = list(&releases, "have others, too", |Refusal { plugin, daemon, .. }| {
+            if plugin == daemon {
+                return format!("has {plugin}");
+            }
+            let daemon = if daemon.is_empty() { "that does not tell its release" } else { daemon };
+            format!("has a plugin of {plugin} and a ringwatchd {daemon}")
+        });
+        parts.push(format!(
+            "the node of mpirun has ringwatch {RELEASE}, but {list}: install the same release on every node"
+        ));
     }
-    let list = nodes.join(", ");
-    format!(
-        "the node of mpirun has ringwatch {RELEASE}, but {list}: install the same release on every node; the job is ended"
-    )
+    if !problems.is_empty() {
+        parts
+            .push(list(&problems, "cannot either", |refusal| format!("cannot start ringwatchd ({})", refusal.problem)));
+    }
+    parts.push("the job is ended".into());
+    parts.join("; ")
+}
+
+/// What is to be said of each, as many as a sentence takes.
+fn list(refusals: &[&Refusal], others: &str, what: impl Fn(&Refusal) -> String) -> String {
+    let named = refusals.iter().take(NAMED);
+    let mut nodes: Vec<_> =
+        named.map(|refusal| format!("node {} ({}) {}", refusal.node, refusal.host, what(refusal))).collect();
+    let left = refusals.len().saturating_sub(NAMED);
+    if left > 0 {
+        nodes.push(format!("{left} more nodes {others}"));
+    }
+    nodes.join(", ")
 }
 
 #[cfg(test)]
@@ -158,7 +191,7 @@ mod tests {
     use super::*;
 
     fn refusal() -> Refusal {
-        Refusal { node: 2, host: "h3".into(), plugin: "0.2.0".into(), daemon: "0.2.0".into() }
+        Refusal::of_releases(2, "h3".into(), "0.2.0", "0.2.0")
     }
 
     #[test]
@@ -178,6 +211,8 @@ mod tests {
         assert_eq!(Refusal::open(&loud.seal(job, &key), job, &key), None, "would write into the user's terminal");
         let long = Refusal { host: "h".repeat(LONGEST_NAME + 1), ..refusal() };
         assert_eq!(Refusal::open(&long.seal(job, &key), job, &key), None);
+        let problem = Refusal::of_problem(2, "h3".into(), &"\u{e9}\n".repeat(LONGEST_PROBLEM));
+        assert_eq!(Refusal::open(&problem.seal(job, &key), job, &key), Some(problem), "cut where it has to be");
     }
 
     #[test]
@@ -194,17 +229,23 @@ mod tests {
         assert_eq!(bytes[8..], [&[9; 32][..], &[1, 0, 10, 0, 0, 1, 7]].concat());
         let bytes = refusal().seal(7, &[3; 32]);
         assert_eq!(bytes[..16], *MAGIC);
-        assert_eq!(bytes[16..bytes.len() - MAC_LEN], *b"\x02\x02h3\x050.2.0\x050.2.0");
+        assert_eq!(bytes[16..bytes.len() - MAC_LEN], *b"\x02\x02h3\x050.2.0\x050.2.0\0");
     }
 
     #[test]
     fn the_sentence_names_the_nodes() {
-        let other = Refusal { node: 1, host: "h2".into(), plugin: "0.1.0".into(), daemon: String::new() };
-        let told = sentence([&other, &refusal()].into_iter());
+        let other = Refusal::of_releases(1, "h2".into(), "0.1.0", "");
+        let told = sentence(&[other.clone(), refusal()]);
         assert!(told.contains("node 1 (h2) has a plugin of 0.1.0 and a ringwatchd that does not tell its release, "));
-        assert!(told.contains("node 2 (h3) has 0.2.0: install the same release on every node"), "{told}");
-        let many = vec![refusal(); 20];
-        assert!(sentence(many.iter()).contains("4 more nodes"));
+        assert!(told.contains("node 2 (h3) has 0.2.0: install the same release on every node; the job"), "{told}");
+        assert!(sentence(&vec![refusal(); 20]).contains("4 more nodes"));
+        let problem = Refusal::of_problem(3, "h4".into(), "no port is free");
+        assert_eq!(
+            sentence(std::slice::from_ref(&problem)),
+            "node 3 (h4) cannot start ringwatchd (no port is free); the job is ended"
+        );
+        let told = sentence(&[other, problem]);
+        assert!(told.contains("on every node; node 3 (h4) cannot start ringwatchd"), "{told}");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! all nodes; a value out of range stops the launch.
 
 use std::fs;
+use std::io::Read;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -229,6 +231,37 @@ fn a_subnet_that_no_node_is_in_stops_the_launch() {
     in_lab(|lab| {
         let job = Job::new().with_default_times().parameter("if_include", "192.168.77.0/24");
         is_refused(lab, job, &["psensor_ringwatch_if_include", "192.168.77.0/24"]);
+    });
+}
+
+/// What only another node than mpirun's cannot do is known when that node is asked to.
+#[test]
+fn an_interface_that_one_node_lacks_ends_the_job_naming_it() {
+    in_lab(|lab| {
+        let job = Job::new().parameter("if_include", "10.77.0.1/32,10.77.0.2/31,10.77.0.77");
+        let words = ["node 3 (h4) cannot start ringwatchd", "psensor_ringwatch_if_include", "10.77.0.77"];
+        job.arguments(&["--op", "allreduce", "--hold"]).run(lab).gave_up(&words);
+    });
+}
+
+#[test]
+fn a_port_that_one_node_lacks_ends_the_job_naming_it() {
+    in_lab(|lab| {
+        let take = "import socket; taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
+                    taken.bind(('', 41000)); print(flush=True); input()";
+        let mut other = Command::new("rw-on")
+            .args(["h3", "python3", "-c", take])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("rw-on can be started");
+        let ready = other.stdout.take().expect("it is piped").read_exact(&mut [0]);
+        ready.expect("the port is taken");
+        let job = Job::new().parameter("port_range", "41000-41000").arguments(&["--op", "allreduce", "--hold"]);
+        let outcome = job.run(lab);
+        drop(other.stdin.take());
+        other.wait().expect("it ends with its input");
+        outcome.gave_up(&["node 2 (h3) cannot start ringwatchd", "41000", "psensor_ringwatch_port_range"]);
     });
 }
 

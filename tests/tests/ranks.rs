@@ -274,7 +274,7 @@ fn told_without_the_component_in_the_ranks() {
         let without = ["--mca", "hook", "^ringwatch", "env", "--ignore-signal=PIPE"];
         let mut job = Job::new().options(&without).blocked_in("recv", &[VICTIM]).start(lab);
         job.wait_until_blocked();
-        job.signal_rank(VICTIM, libc::SIGKILL);
+        let _ = job.signal_rank(VICTIM, libc::SIGKILL);
         job.wait_for("error", &job.others(&[VICTIM]));
     });
 }

@@ -313,8 +313,8 @@ impl Daemon {
                     let sentence = sentence_about_missing(&nodes);
                     self.end_job(EndReason::InitFailure, sentence, now);
                 }
-                Step::Mixed(refusals) => {
-                    self.end_job(EndReason::InitFailure, versions::sentence(refusals.iter()), now);
+                Step::Refused(refusals) => {
+                    self.end_job(EndReason::InitFailure, versions::sentence(&refusals), now);
                 }
                 Step::NoAnswer => self.stop(propagation::StopReason::CutOff, now),
             }

@@ -88,7 +88,7 @@ fn next<T: DeserializeOwned>(pipe: &mut Pipe) -> Option<T> {
 /// Tells node 0 that this machine does not serve the host, until the host has gone.
 fn refuse(call: &Call, pipe: &mut Pipe) {
     let host = format!("{}, which is to serve {}", logging::host(), call.host);
-    let refusal = Refusal { node: call.node, host, plugin: RELEASE.into(), daemon: RELEASE.into() };
+    let refusal = Refusal::of_releases(call.node, host, RELEASE, RELEASE);
     let until = clock::now() + refusing::LIMIT;
     // What else the host says is nothing that this release would understand.
     while clock::now() < until && !pipe.discard() {

@@ -100,7 +100,7 @@ impl Service {
             match step {
                 Step::Send(to, address, message) => self.network.send_to(to, address, &message),
                 Step::Complete(roster) => self.join(roster, now),
-                Step::Missing(_) | Step::Mixed(_) | Step::NoAnswer => {
+                Step::Missing(_) | Step::Refused(_) | Step::NoAnswer => {
                     self.pipe.send(&FromService::NoAnswer);
                     self.exit_by = now;
                 }
