@@ -37,7 +37,10 @@ host_bundle() {
 # where the real rights are missing.
 container_rights() {
     have unshare || give_up "The command unshare is missing: install the package util-linux."
-    have setpriv || give_up "The command setpriv is missing: install the package util-linux."
+    setpriv --pdeathsig KILL true 2>/dev/null ||
+        give_up "The command setpriv is missing or has no --pdeathsig: install the package util-linux, 2.33 or newer."
+    env --default-signal=INT true 2>/dev/null ||
+        give_up "The command env has no --default-signal: install GNU coreutils, 8.31 or newer."
     if unshare --mount --net --pid --fork true 2>/dev/null; then
         rw_unshare=()
     elif unshare --user --map-root-user --mount --net --pid --fork true 2>/dev/null; then
@@ -121,7 +124,7 @@ mount_all() {
     rm -f etc/hosts etc/resolv.conf etc/hostname
     printf '127.0.0.1 localhost\n127.0.1.1 ringwatch\n' >etc/hosts
     echo ringwatch >etc/hostname
-    hostname ringwatch
+    chroot . hostname ringwatch
     if [[ $network == host ]]; then
         [[ ! -e /etc/resolv.conf ]] || cat /etc/resolv.conf >etc/resolv.conf
     else
@@ -182,12 +185,12 @@ mount_kernel() {
     mount --bind "$RINGWATCH_KERNEL" opt/kernel
 }
 
-# Prints the environment of the container's commands, one NUL-ended setting each.
+# environment NETWORK: prints the environment of the container's commands, one NUL-ended setting each.
 environment() {
     local name
     printf '%s\0' HOME=/root USER=root SHELL=/bin/bash LANG=C.UTF-8 TERM="${TERM:-dumb}" \
         PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        RINGWATCH_CONTAINER=1 CARGO_HOME=/opt/cargo CARGO_TARGET_DIR=/src/target/trixie \
+        RINGWATCH_CONTAINER=1 RINGWATCH_NETWORK="$1" CARGO_HOME=/opt/cargo CARGO_TARGET_DIR=/src/target/trixie \
         RUSTC_WRAPPER= RUSTFLAGS= OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         OMPI_MCA_mpi_yield_when_idle=1
@@ -206,7 +209,7 @@ environment() {
 inside() {
     local root=$1 network=$2 dir=$3 from=$4 settings
     shift 4
-    mapfile -d '' -t settings < <(environment)
+    mapfile -d '' -t settings < <(environment "$network")
     mount_all "$root" "$network" "$dir"
     # Commands start where the caller stands in the source tree, else at its top.
     case $from/ in

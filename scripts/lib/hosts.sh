@@ -23,7 +23,8 @@ make_link() {
 up() {
     local count=$1 i
     [[ $count =~ ^[0-9]+$ ]] && ((count >= 1 && count <= 200)) || usage
-    if [[ $(ls /sys/class/net) != lo ]]; then
+    # Not by its interfaces: some kernels put tunnels of theirs (sit0, tunl0) into every new network.
+    if [[ ${RINGWATCH_NETWORK:-} != own || -e /sys/class/net/$bridge ]]; then
         echo "hosts.sh: this container shares a network (--net) or has its hosts already; run rw-hosts up once, in one without --net." >&2
         exit 2
     fi

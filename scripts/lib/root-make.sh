@@ -32,10 +32,11 @@ make_as_root() {
         give_up "Installing packages in the new root failed (the reason is at the end of $log): check network and disk, and run this again."
 }
 
+# An interruption ends apt; a dpkg that has begun is left to finish.
 install_debootstrap() {
-    local tries=(apt-get install -y --no-install-recommends debootstrap)
-    DEBIAN_FRONTEND=noninteractive "${tries[@]}" ||
-        { apt-get update && DEBIAN_FRONTEND=noninteractive "${tries[@]}"; }
+    local apt=(setpriv --pdeathsig TERM env DEBIAN_FRONTEND=noninteractive apt-get)
+    local install=("${apt[@]}" install -y --no-install-recommends debootstrap)
+    "${install[@]}" || { "${apt[@]}" update && "${install[@]}"; }
 }
 
 bootstrap() {

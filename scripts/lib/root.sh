@@ -17,8 +17,13 @@ rw_packages=(openmpi-bin libopenmpi-dev libpmix-dev libpmix-bin gcc g++ libc6-de
     procps iproute2 python3-mpi4py gdb
     libibverbs-dev ibverbs-providers qemu-system-x86 busybox-static)
 rw_needed_kib=$((2500 * 1024))
+# What a release build of the source takes.
+rw_built_kib=$((1500 * 1024))
 
 root_prepare() {
+    if [[ ! -e $rw_source/target/trixie/release/ringwatchd ]]; then
+        enough_space "$rw_source" "$rw_built_kib" "move the clone to a folder elsewhere"
+    fi
     rust_choose
     mkdir -p "$rw_cache/mnt" 2>/dev/null && [[ -w $rw_cache ]] ||
         give_up "The folder $rw_cache cannot be written: set XDG_CACHE_HOME to one that can."
@@ -50,6 +55,14 @@ system_is_root() {
         [[ -d $rw_arch_lib/pmix2/include/pmix && -d $rw_arch_lib/openmpi/include/openmpi ]] &&
         have ip && ! mountpoint -q /usr &&
         { [[ -n $RINGWATCH_RUST ]] || new_enough /usr/bin/rustc; }
+}
+
+# enough_space FOLDER KIB REMEDY
+enough_space() {
+    local free
+    free=$(df -Pk "$1" | awk 'NR == 2 {print $4}')
+    ((free >= $2)) ||
+        give_up "The file system of $1 has $((free / 1024)) MiB free, $(($2 / 1024)) MiB are needed: free some, or $3."
 }
 
 root_is_complete() {
@@ -93,14 +106,12 @@ rust_choose() {
 # --- making a root -----------------------------------------------------------
 
 root_make() {
-    local new=$rw_cache/trixie.new log=$rw_cache/log free mirror
+    local new=$rw_cache/trixie.new log=$rw_cache/log mirror
     : >"$log"
     # What an interrupted run left behind.
     chmod -R u+rwX "$new" 2>/dev/null || true
     rm -rf --one-file-system "$new" "$rw_cache/trixie.old"
-    free=$(df -Pk "$rw_cache" | awk 'NR == 2 {print $4}')
-    ((free >= rw_needed_kib)) ||
-        give_up "The file system of $rw_cache has $((free / 1024)) MiB free, $((rw_needed_kib / 1024)) MiB are needed: free some, or set XDG_CACHE_HOME to a folder elsewhere."
+    enough_space "$rw_cache" "$rw_needed_kib" "set XDG_CACHE_HOME to a folder elsewhere"
     export_proxies
     find_mirror "$log"
     say "Making a Debian 13 root with Open MPI 5 in $rw_cache (once, 1 GB)"
@@ -143,10 +154,8 @@ download() {
         curl -fsSL --connect-timeout 10 -m 60 -o "$2" "$1"
     elif have wget; then
         wget -q -T 10 -t 1 -O "$2" "$1"
-    elif [[ -x /usr/lib/apt/apt-helper ]]; then
-        /usr/lib/apt/apt-helper -o Acquire::http::Timeout=10 -o Acquire::Retries=0 download-file "$1" "$2"
     else
-        give_up "None of curl, wget and apt is there to download with: install curl."
+        /usr/lib/apt/apt-helper -o Acquire::http::Timeout=10 -o Acquire::Retries=0 download-file "$1" "$2"
     fi
 }
 
@@ -154,6 +163,8 @@ download() {
 # Debian's own.
 find_mirror() {
     local uri tried=() release=$rw_cache/Release
+    have curl || have wget || [[ -x /usr/lib/apt/apt-helper ]] ||
+        give_up "None of curl, wget and apt is there to download with: install curl."
     while read -r uri; do
         [[ $uri =~ ^https?:// ]] || continue
         tried+=("$uri")

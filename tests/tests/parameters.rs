@@ -247,8 +247,8 @@ fn an_interface_that_one_node_lacks_ends_the_job_naming_it() {
 #[test]
 fn a_port_that_one_node_lacks_ends_the_job_naming_it() {
     in_lab(|lab| {
-        let take = "import socket; taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
-                    taken.bind(('', 41000)); print(flush=True); input()";
+        let take = "import socket, sys; taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
+                    taken.bind(('', 41000)); print(flush=True); sys.stdin.read()";
         let mut other = Command::new("rw-on")
             .args(["h3", "python3", "-c", take])
             .stdin(Stdio::piped())
