@@ -1,6 +1,8 @@
 //! Which interfaces are meant by a name, an address or a subnet, as in `psensor_ringwatch_if_include`.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
+
+use nix::ifaddrs::getifaddrs;
 
 /// Whether `wanted` means the interface with this name and address: its name, its address, or a subnet in CIDR notation
 /// that contains the address. What is none of these means no interface.
@@ -13,6 +15,17 @@ pub fn is_meant(wanted: &str, name: &str, address: Ipv4Addr) -> bool {
     // A shift by all 32 bits, for which there is no instruction, leaves nothing to compare.
     let mask = 32_u32.checked_sub(bits).map(|rest| u32::MAX.checked_shl(rest).unwrap_or(0));
     mask.is_some_and(|mask| net.to_bits() & mask == address.to_bits() & mask)
+}
+
+/// Whether an interface of this machine has the address; true where the kernel does not tell.
+#[must_use]
+pub fn is_own(address: IpAddr) -> bool {
+    let Ok(mut all) = getifaddrs() else { return true };
+    all.any(|one| {
+        let Some(found) = one.address else { return false };
+        let v4 = found.as_sockaddr_in().map(|found| IpAddr::V4(found.ip()));
+        v4.or_else(|| found.as_sockaddr_in6().map(|found| IpAddr::V6(found.ip()))) == Some(address)
+    })
 }
 
 #[cfg(test)]
@@ -35,5 +48,12 @@ mod tests {
         {
             assert!(!meant(none), "{none}");
         }
+    }
+
+    #[test]
+    fn own_addresses_are_those_of_interfaces() {
+        assert!(is_own(Ipv4Addr::LOCALHOST.into()));
+        assert!(!is_own(Ipv4Addr::new(127, 0, 0, 9).into()), "it would answer there, but it is nobody's");
+        assert!(!is_own(Ipv4Addr::new(192, 0, 2, 1).into()));
     }
 }

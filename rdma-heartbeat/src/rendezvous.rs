@@ -74,6 +74,7 @@ impl Rendezvous {
             me,
             universe,
             addresses: rendezvous.to_vec(),
+            answered: false,
             answered_from: None,
             parts: Vec::new(),
             next_call: now,
@@ -184,6 +185,7 @@ pub struct Caller {
     me: NodeId,
     universe: u32,
     addresses: Vec<SocketAddr>,
+    answered: bool,
     answered_from: Option<SocketAddr>,
     parts: Vec<Option<Vec<SocketAddr>>>,
     next_call: Time,
@@ -209,18 +211,22 @@ impl Caller {
         }
         let mut roster: Vec<_> = self.parts.iter().flatten().flatten().copied().collect();
         if roster.len() == self.universe as usize {
-            roster[0] = self.answered_from.unwrap_or(address);
+            roster[0] = self.answered_from.or(self.addresses.first().copied()).unwrap_or(roster[0]);
             out.push(Step::Complete(roster));
         } else {
             self.parts.clear();
         }
     }
 
-    /// The first answer decides how node 0 is reached, and that this node waits for it to give up first.
+    /// The first answer decides how node 0 is reached, and that this node waits for it to give up first. Nobody may send it
+    /// on from another place than those that the launch data names.
     fn answered(&mut self, address: SocketAddr) {
-        if self.answered_from.is_none() {
-            self.answered_from = Some(address);
+        if !self.answered {
+            self.answered = true;
             self.fails_at += self.limit;
+        }
+        if self.addresses.contains(&address) {
+            self.answered_from.get_or_insert(address);
         }
     }
 
@@ -392,6 +398,20 @@ mod tests {
     }
 
     #[test]
+    fn node_0_is_where_it_answers_from_first_if_that_is_one_of_its_addresses() {
+        let own = [address(7), address(8)];
+        let roster = Message::Roster { part: 0, parts: 1, addresses: vec![address(1); 2] };
+        for (from, expected) in [([4, 8, 7], 8), ([7, 8, 8], 7), ([4, 4, 4], 7)] {
+            let mut caller = Rendezvous::new(1, 2, &own, Time::ZERO, LIMIT);
+            let mut out = Vec::new();
+            caller.handle(0, address(from[0]), &hello(0), &mut out);
+            caller.handle(0, address(from[1]), &hello(0), &mut out);
+            caller.handle(0, address(from[2]), &roster, &mut out);
+            assert_eq!(out, [Step::Complete(vec![address(expected), address(1)])], "{from:?}");
+        }
+    }
+
+    #[test]
     fn a_wrong_roster_is_refused() {
         let mut caller = Rendezvous::new(1, 3, &[address(0)], Time::ZERO, LIMIT);
         let mut out = Vec::new();
@@ -404,6 +424,7 @@ mod tests {
             );
         }
         assert_eq!(out, []);
+        // From wherever the right one is sent on: node 0 is where the launch data says.
         caller.handle(0, address(4), &Message::Roster { part: 0, parts: 1, addresses: vec![address(1); 3] }, &mut out);
         assert_eq!(out, [Step::Complete(vec![address(0), address(1), address(1)])]);
     }

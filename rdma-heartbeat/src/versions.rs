@@ -4,7 +4,7 @@
 //! The launch data begins with a [`Contact`], whose layout is that of every release. A node that finds another release in
 //! it than its own, or whose `ringwatchd` is of another release than its plugin, says so to node 0 with a [`Refusal`],
 //! which has the same layout everywhere, too; node 0 ends the job with one sentence that names the nodes. So does a node
-//! where `ringwatchd` cannot be started as the parameters say.
+//! that cannot take part as the parameters say.
 
 use std::net::SocketAddr;
 
@@ -57,7 +57,7 @@ pub struct Call {
     pub host: String,
 }
 
-/// A node takes no part in the job: other releases of ringwatch are installed there, or its `ringwatchd` cannot start.
+/// A node takes no part in the job: other releases of ringwatch are installed there, or it cannot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The node.
@@ -68,7 +68,7 @@ pub struct Refusal {
     pub plugin: String,
     /// Release of its `ringwatchd`, if it has told.
     pub daemon: String,
-    /// Why `ringwatchd` cannot start; empty if it is the releases.
+    /// Why it cannot take part; empty if it is the releases.
     pub problem: String,
 }
 
@@ -79,7 +79,7 @@ impl Refusal {
         Self { node, host, plugin: plugin.into(), daemon: daemon.into(), problem: String::new() }
     }
 
-    /// `ringwatchd` cannot start there, and this sentence says why: its first 320 bytes.
+    /// The node cannot take part, and this sentence says why: its first 320 bytes.
     #[must_use]
     pub fn of_problem(node: NodeId, host: String, problem: &str) -> Self {
         let fits = (0..=LONGEST_PROBLEM.min(problem.len())).rev().find(|&end| problem.is_char_boundary(end));
@@ -167,8 +167,7 @@ pub fn sentence(refusals: &[Refusal]) -> String {
         ));
     }
     if !problems.is_empty() {
-        parts
-            .push(list(&problems, "cannot either", |refusal| format!("cannot start ringwatchd ({})", refusal.problem)));
+        parts.push(list(&problems, "cannot, either", |refusal| format!("cannot take part ({})", refusal.problem)));
     }
     parts.push("the job is ended".into());
     parts.join("; ")
@@ -242,10 +241,10 @@ mod tests {
         let problem = Refusal::of_problem(3, "h4".into(), "no port is free");
         assert_eq!(
             sentence(std::slice::from_ref(&problem)),
-            "node 3 (h4) cannot start ringwatchd (no port is free); the job is ended"
+            "node 3 (h4) cannot take part (no port is free); the job is ended"
         );
         let told = sentence(&[other, problem]);
-        assert!(told.contains("on every node; node 3 (h4) cannot start ringwatchd"), "{told}");
+        assert!(told.contains("on every node; node 3 (h4) cannot take part"), "{told}");
     }
 
     #[test]

@@ -3,16 +3,16 @@
 
 mod cluster;
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cluster::relay::{Passed, Relay};
-use cluster::{Cluster, PERIOD, TIMEOUT, eventually, launch, sockets};
+use cluster::{Cluster, PERIOD, TIMEOUT, eventually, launch, sockets, was_killed};
 use nix::sys::signal::Signal;
 use propagation::wire::{BODY_AT, Sealer};
 use propagation::{EndReason, Message, NodeReason, Notice, Route, Subject};
-use rdma_heartbeat::launch::LaunchData;
+use rdma_heartbeat::launch::{End, LaunchData};
 use rdma_heartbeat::segment::{Entry, Phase};
 use rdma_heartbeat::status;
 
@@ -241,4 +241,43 @@ fn of_fifty_thousand_bad_messages_none_gets_in() {
 #[ignore = "takes minutes: a part of scripts/test --full"]
 fn of_a_million_bad_messages_none_gets_in() {
     nothing_gets_in(1_000_000);
+}
+
+/// Sends on what two nodes say to each other, from an address of its own, until node 0 has ended the job.
+fn stand_between(rendezvous: &UdpSocket, node_0: SocketAddr, ended: &AtomicBool) {
+    let beside = UdpSocket::bind("127.0.0.9:0").unwrap();
+    let mut caller = None;
+    let mut buffer = vec![0; 65_536];
+    for socket in [rendezvous, &beside] {
+        socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    }
+    while !ended.load(Ordering::SeqCst) {
+        if let Ok((length, from)) = rendezvous.recv_from(&mut buffer) {
+            caller = Some(from);
+            beside.send_to(&buffer[..length], node_0).unwrap();
+        }
+        if let (Ok((length, _)), Some(caller)) = (beside.recv_from(&mut buffer), caller) {
+            rendezvous.send_to(&buffer[..length], caller).unwrap();
+        }
+    }
+}
+
+#[test]
+fn who_stands_between_two_nodes_from_the_first_call_on_is_found_out() {
+    let mut launch = launch(&[1, 1]);
+    let sockets = sockets(&launch);
+    let (between, ended) = (UdpSocket::bind("127.0.0.9:0").unwrap(), AtomicBool::new(false));
+    // Stands in for a network that brings what is meant for node 0 elsewhere.
+    launch.rendezvous = vec![between.local_addr().unwrap()];
+    let node_0 = sockets[0].local_addr().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| stand_between(&between, node_0, &ended));
+        let mut cluster = Cluster::start_with(launch, Phase::Running, sockets, |_| None);
+        let sentence = cluster.nodes[0].expect_end().1;
+        ended.store(true, Ordering::SeqCst);
+        assert!(sentence.starts_with("node 1 (") && sentence.contains("127.0.0.9:"), "{sentence}");
+        assert!(sentence.contains("somebody between them sends its datagrams on"), "{sentence}");
+        assert_eq!(cluster.nodes[1].expect_end().0, End::CutOff);
+        assert!(was_killed(cluster.rank_end(1)));
+    });
 }

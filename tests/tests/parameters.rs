@@ -239,7 +239,7 @@ fn a_subnet_that_no_node_is_in_stops_the_launch() {
 fn an_interface_that_one_node_lacks_ends_the_job_naming_it() {
     in_lab(|lab| {
         let job = Job::new().parameter("if_include", "10.77.0.1/32,10.77.0.2/31,10.77.0.77");
-        let words = ["node 3 (h4) cannot start ringwatchd", "psensor_ringwatch_if_include", "10.77.0.77"];
+        let words = ["node 3 (h4) cannot take part", "psensor_ringwatch_if_include", "10.77.0.77"];
         job.arguments(&["--op", "allreduce", "--hold"]).run(lab).gave_up(&words);
     });
 }
@@ -261,7 +261,7 @@ fn a_port_that_one_node_lacks_ends_the_job_naming_it() {
         let outcome = job.run(lab);
         drop(other.stdin.take());
         other.wait().expect("it ends with its input");
-        outcome.gave_up(&["node 2 (h3) cannot start ringwatchd", "41000", "psensor_ringwatch_port_range"]);
+        outcome.gave_up(&["node 2 (h3) cannot take part", "41000", "psensor_ringwatch_port_range"]);
     });
 }
 

@@ -14,6 +14,7 @@ use crate::launch::{Spawned, ToDaemon};
 use crate::network::DATAGRAMS_PER_TURN;
 use crate::offload::ToService;
 use crate::poller::Token;
+use crate::refusing::is_misplaced;
 use crate::rendezvous::{Step, roster_messages};
 use crate::runtime::Loss;
 use crate::segment::FLAG_HELD;
@@ -277,12 +278,16 @@ impl Daemon {
         }
     }
 
-    /// At node 0: a node with another release takes no part.
+    /// At node 0: a node takes no part.
     fn hear_refusal(&mut self, now: Time) {
         let refusal = self.network.as_mut().and_then(|network| network.take_refusal());
-        if let (Some(refusal), Link::Meeting(rendezvous), None) = (refusal, &mut self.link, &self.ending) {
+        let Some(refusal) = refusal.filter(|_| self.startup.me == 0 && self.ending.is_none()) else { return };
+        if let Link::Meeting(rendezvous) = &mut self.link {
             rendezvous.refused(now, refusal, &mut self.steps);
             self.follow_steps(now);
+        } else {
+            // It has called, and knows what came of that.
+            self.end_job(EndReason::InitFailure, versions::sentence(&[refusal]), now);
         }
     }
 
@@ -303,6 +308,9 @@ impl Daemon {
                     if let Some(network) = &mut self.network {
                         network.send_to(to, address, &message);
                     }
+                }
+                Step::Complete(roster) if is_misplaced(&self.startup.launch, self.startup.me, &roster) => {
+                    self.stop(propagation::StopReason::CutOff, now);
                 }
                 Step::Complete(roster) => {
                     info!(nodes = roster.len(), "rendezvous is complete");

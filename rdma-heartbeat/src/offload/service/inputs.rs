@@ -10,6 +10,7 @@ use crate::control::Received;
 use crate::daemon::neighbours;
 use crate::network::DATAGRAMS_PER_TURN;
 use crate::offload::{FromService, ToService};
+use crate::refusing::is_misplaced;
 use crate::rendezvous::Step;
 
 impl Service {
@@ -99,13 +100,22 @@ impl Service {
         for step in std::mem::take(&mut self.steps) {
             match step {
                 Step::Send(to, address, message) => self.network.send_to(to, address, &message),
-                Step::Complete(roster) => self.join(roster, now),
-                Step::Missing(_) | Step::Refused(_) | Step::NoAnswer => {
-                    self.pipe.send(&FromService::NoAnswer);
-                    self.exit_by = now;
+                Step::Complete(roster) => {
+                    let startup = &self.assignment.startup;
+                    if is_misplaced(&startup.launch, startup.me, &roster) {
+                        self.has_no_answer(now);
+                    } else {
+                        self.join(roster, now);
+                    }
                 }
+                Step::Missing(_) | Step::Refused(_) | Step::NoAnswer => self.has_no_answer(now),
             }
         }
+    }
+
+    fn has_no_answer(&mut self, now: Time) {
+        self.pipe.send(&FromService::NoAnswer);
+        self.exit_by = now;
     }
 }
 
