@@ -77,18 +77,29 @@ unsafe extern "C" fn no_barrier(_comm: Object, _module: Object) -> c_int {
     0
 }
 
-fn call(file: Object, slot: usize, together: bool, stock: impl FnOnce(Object) -> c_int) -> c_int {
+/// Who calls a function of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Callers {
+    /// This process alone.
+    One,
+    /// All members, and it may wait for them.
+    All,
+    /// All members, but none may have to wait for another before it has returned: others may be told only then to call it.
+    Begun,
+}
+
+fn call(file: Object, slot: usize, callers: Callers, stock: impl FnOnce(Object) -> c_int) -> c_int {
     let call = || {
         let Some(owner) = owners::of(file) else { return ERR_INTERN };
-        let refusal = || owner.refusal(if together { Needs::Everybody } else { Needs::Nobody });
+        let refusal = || owner.refusal(if callers == Callers::One { Needs::Nobody } else { Needs::Everybody });
         let whole = || match refusal() {
             Some(class) => class,
             None => {
                 let code = stock(owner.stock_function(slot));
-                if together { refusal().unwrap_or(code) } else { code }
+                if callers == Callers::All { refusal().unwrap_or(code) } else { code }
             }
         };
-        let code = match owner.main_part().filter(|_| together && owner.is_uniform()) {
+        let code = match owner.main_part().filter(|_| callers == Callers::All && owner.is_uniform()) {
             Some(part) => uniform::agree_on(part, whole),
             None => whole(),
         };
@@ -97,13 +108,13 @@ fn call(file: Object, slot: usize, together: bool, stock: impl FnOnce(Object) ->
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(ERR_INTERN)
 }
 
-/// The functions, each with its slot, whether all members call it together, and its arguments.
+/// The functions, each with its slot, who calls it, and its arguments.
 macro_rules! functions {
-    ($($slot:literal $name:ident $together:literal ($($word:ident: $type:ty),*);)*) => {
+    ($($slot:literal $name:ident $callers:ident ($($word:ident: $type:ty),*);)*) => {
         $(unsafe extern "C" fn $name(file: Object, $($word: $type),*) -> c_int {
             type Stock = unsafe extern "C" fn(Object, $($type),*) -> c_int;
             // SAFETY: the stock function of this slot with the arguments that were meant for it.
-            call(file, $slot, $together, |stock| unsafe { transmute::<Object, Stock>(stock)(file, $($word),*) })
+            call(file, $slot, Callers::$callers, |stock| unsafe { transmute::<Object, Stock>(stock)(file, $($word),*) })
         })*
 
         /// The functions in the order of io.h; null where Open MPI's own stays.
@@ -120,44 +131,44 @@ const SLOTS: usize = 53;
 
 #[rustfmt::skip]
 functions! {
-    2 set_size true (size: i64);
-    3 preallocate true (size: i64);
-    8 set_view true (at: i64, kind: Object, as_kind: Object, form: Object, info: Object);
-    10 read_at false (at: i64, data: Object, n: c_int, kind: Object, status: Object);
-    11 read_at_all true (at: i64, data: Object, n: c_int, kind: Object, status: Object);
-    12 write_at false (at: i64, data: Object, n: c_int, kind: Object, status: Object);
-    13 write_at_all true (at: i64, data: Object, n: c_int, kind: Object, status: Object);
-    14 iread_at false (at: i64, data: Object, n: c_int, kind: Object, request: Object);
-    15 iwrite_at false (at: i64, data: Object, n: c_int, kind: Object, request: Object);
-    16 iread_at_all true (at: i64, data: Object, n: c_int, kind: Object, request: Object);
-    17 iwrite_at_all true (at: i64, data: Object, n: c_int, kind: Object, request: Object);
-    18 read false (data: Object, n: c_int, kind: Object, status: Object);
-    19 read_all true (data: Object, n: c_int, kind: Object, status: Object);
-    20 write false (data: Object, n: c_int, kind: Object, status: Object);
-    21 write_all true (data: Object, n: c_int, kind: Object, status: Object);
-    22 iread false (data: Object, n: c_int, kind: Object, request: Object);
-    23 iwrite false (data: Object, n: c_int, kind: Object, request: Object);
-    24 iread_all true (data: Object, n: c_int, kind: Object, request: Object);
-    25 iwrite_all true (data: Object, n: c_int, kind: Object, request: Object);
-    29 read_shared false (data: Object, n: c_int, kind: Object, status: Object);
-    30 write_shared false (data: Object, n: c_int, kind: Object, status: Object);
-    31 iread_shared false (data: Object, n: c_int, kind: Object, request: Object);
-    32 iwrite_shared false (data: Object, n: c_int, kind: Object, request: Object);
-    33 read_ordered true (data: Object, n: c_int, kind: Object, status: Object);
-    34 write_ordered true (data: Object, n: c_int, kind: Object, status: Object);
-    35 seek_shared true (at: i64, whence: c_int);
-    37 read_at_all_begin true (at: i64, data: Object, n: c_int, kind: Object);
-    38 read_at_all_end true (data: Object, status: Object);
-    39 write_at_all_begin true (at: i64, data: Object, n: c_int, kind: Object);
-    40 write_at_all_end true (data: Object, status: Object);
-    41 read_all_begin true (data: Object, n: c_int, kind: Object);
-    42 read_all_end true (data: Object, status: Object);
-    43 write_all_begin true (data: Object, n: c_int, kind: Object);
-    44 write_all_end true (data: Object, status: Object);
-    45 read_ordered_begin true (data: Object, n: c_int, kind: Object);
-    46 read_ordered_end true (data: Object, status: Object);
-    47 write_ordered_begin true (data: Object, n: c_int, kind: Object);
-    48 write_ordered_end true (data: Object, status: Object);
-    50 set_atomicity true (flag: c_int);
-    52 sync true ();
+    2 set_size All (size: i64);
+    3 preallocate All (size: i64);
+    8 set_view All (at: i64, kind: Object, as_kind: Object, form: Object, info: Object);
+    10 read_at One (at: i64, data: Object, n: c_int, kind: Object, status: Object);
+    11 read_at_all All (at: i64, data: Object, n: c_int, kind: Object, status: Object);
+    12 write_at One (at: i64, data: Object, n: c_int, kind: Object, status: Object);
+    13 write_at_all All (at: i64, data: Object, n: c_int, kind: Object, status: Object);
+    14 iread_at One (at: i64, data: Object, n: c_int, kind: Object, request: Object);
+    15 iwrite_at One (at: i64, data: Object, n: c_int, kind: Object, request: Object);
+    16 iread_at_all Begun (at: i64, data: Object, n: c_int, kind: Object, request: Object);
+    17 iwrite_at_all Begun (at: i64, data: Object, n: c_int, kind: Object, request: Object);
+    18 read One (data: Object, n: c_int, kind: Object, status: Object);
+    19 read_all All (data: Object, n: c_int, kind: Object, status: Object);
+    20 write One (data: Object, n: c_int, kind: Object, status: Object);
+    21 write_all All (data: Object, n: c_int, kind: Object, status: Object);
+    22 iread One (data: Object, n: c_int, kind: Object, request: Object);
+    23 iwrite One (data: Object, n: c_int, kind: Object, request: Object);
+    24 iread_all Begun (data: Object, n: c_int, kind: Object, request: Object);
+    25 iwrite_all Begun (data: Object, n: c_int, kind: Object, request: Object);
+    29 read_shared One (data: Object, n: c_int, kind: Object, status: Object);
+    30 write_shared One (data: Object, n: c_int, kind: Object, status: Object);
+    31 iread_shared One (data: Object, n: c_int, kind: Object, request: Object);
+    32 iwrite_shared One (data: Object, n: c_int, kind: Object, request: Object);
+    33 read_ordered All (data: Object, n: c_int, kind: Object, status: Object);
+    34 write_ordered All (data: Object, n: c_int, kind: Object, status: Object);
+    35 seek_shared All (at: i64, whence: c_int);
+    37 read_at_all_begin All (at: i64, data: Object, n: c_int, kind: Object);
+    38 read_at_all_end All (data: Object, status: Object);
+    39 write_at_all_begin All (at: i64, data: Object, n: c_int, kind: Object);
+    40 write_at_all_end All (data: Object, status: Object);
+    41 read_all_begin All (data: Object, n: c_int, kind: Object);
+    42 read_all_end All (data: Object, status: Object);
+    43 write_all_begin All (data: Object, n: c_int, kind: Object);
+    44 write_all_end All (data: Object, status: Object);
+    45 read_ordered_begin All (data: Object, n: c_int, kind: Object);
+    46 read_ordered_end All (data: Object, status: Object);
+    47 write_ordered_begin All (data: Object, n: c_int, kind: Object);
+    48 write_ordered_end All (data: Object, status: Object);
+    50 set_atomicity All (flag: c_int);
+    52 sync All ();
 }

@@ -361,3 +361,19 @@ fn a_wait_that_nothing_ends_is_told() {
         job.finish().left_nothing();
     });
 }
+
+/// A correct program may have a member begin only when another has begun, uniform or not.
+#[test]
+fn what_is_begun_with_a_uniform_file_waits_for_nobody() {
+    in_lab(|lab| {
+        let program = compile("begun", "mpicc");
+        let uniform = ["--mca", "coll_ringwatch_error_uniform", "coll"];
+        let outcome = Job::new().ranks(4).options(&uniform).diarist(&program).arguments(&["/tmp/begun"]).run(lab);
+        let _ = std::fs::remove_file("/tmp/begun");
+        for rank in 0..4 {
+            let right = outcome.diaries.of(rank).filter(|entry| entry.event == "right").count();
+            outcome.require(right == 4, &format!("rank {rank} has begun and ended four operations, not {right}"));
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
