@@ -113,15 +113,14 @@ fn act(member: &mut Member, bytes: &mut Bytes, what: u8, now: Time, out: &mut Ve
 pub fn rendezvous(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
     let Some(kind) = bytes.byte() else { return };
-    let home = SocketAddr::from(([10, 0, 0, 1], 7));
-    let mut rendezvous =
-        Rendezvous::new(u32::from(kind) % UNIVERSE, UNIVERSE, &[home], Time::ZERO, Duration::from_secs(30));
+    let place = |number: u8| SocketAddr::from(([10, 0, 1, number], u16::from(number)));
+    let (me, node_0) = (u32::from(kind) % UNIVERSE, [place(0), place(7)]);
+    let mut rendezvous = Rendezvous::new(me, UNIVERSE, 1, &node_0, Time::ZERO, Duration::from_secs(30));
     for step in 0..STEPS {
         let Some(from) = bytes.byte() else { break };
         let Some(message) = bytes.value::<Message>() else { break };
         let mut out = Vec::new();
-        let address = SocketAddr::from(([10, 0, 1, from], u16::from(from)));
-        rendezvous.handle(u32::from(from) % (UNIVERSE + 1), address, &message, &mut out);
+        rendezvous.handle(u32::from(from) % (UNIVERSE + 1), place(from), &message, &mut out);
         rendezvous.tick(u32::try_from(step).unwrap_or(0) * MS, &mut out);
         assert!(out.len() <= 2 + 2 * UNIVERSE as usize);
         for done in out {

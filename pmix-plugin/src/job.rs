@@ -201,7 +201,13 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
         Err(error) => return Err(error.to_string()),
     };
     match start_daemon(nspace, &launch, me) {
-        Err(refusal) if me != 0 => refusal::send(launch.contact(), refusal).map(|()| Vec::new()),
+        Err(refusal) if me != 0 => {
+            if !refusal.problem.is_empty() {
+                // Node 0 may be out of reach for the same reason.
+                say(&format!("ringwatch: node {me} ({}) cannot take part ({})", refusal.host, refusal.problem));
+            }
+            refusal::send(launch.contact(), refusal).map(|()| Vec::new())
+        }
         Err(refusal) => Err(refusal.problem),
         Ok(variables) => Ok(variables),
     }
@@ -226,6 +232,8 @@ fn start_daemon(nspace: &CStr, launch: &LaunchData, me: NodeId) -> Result<Variab
 fn watch(nspace: &CStr, launch: &LaunchData, me: NodeId, daemon: PathBuf) -> Result<Variables, String> {
     let socket = match lock(&LAUNCHED).take() {
         Some(launched) if me == 0 && launched.launch == *launch => launched.socket,
+        // Nobody ever sends to or from a host that another machine serves.
+        _ if me != 0 && offload::server_of(&launch.parameters, &host()).is_some() => network::open(&[], (0, 0))?,
         _ => network::open(&network::addresses(&launch.parameters.interfaces)?, launch.parameters.ports)?,
     };
     let ranks: Vec<u32> = launch.ranks_of(me).collect();

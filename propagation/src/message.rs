@@ -56,8 +56,9 @@ pub enum Message {
     Hello {
         /// The node that introduces itself.
         node: NodeId,
-        /// The port it can be reached at, if it differs from the one it sends from; else 0.
-        port_hint: u16,
+        /// The port that it sends from and can be reached at: who sends this on from another one is not believed. 0 in the
+        /// answer, which says nothing.
+        port: u16,
     },
     /// Rendezvous before a member exists: where everybody listens, in pieces that fit into a datagram. Shares
     /// the wire format only; [`Member`](crate::Member) ignores it.

@@ -16,7 +16,7 @@
 //! stages; deaths of ranks that are seen while meeting wait for the ring.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -197,12 +197,14 @@ impl Daemon {
             .map_err(|error| Failure::Runtime(startup.runtime_pid, error))?;
         let host = logging::host();
         let server = offload::server_of(parameters, &host).filter(|_| me != 0 && launch.universe > 1);
-        let network = if launch.universe > 1 && server.is_none() {
+        let (network, port) = if launch.universe > 1 && server.is_none() {
             let socket = socket.ok_or_else(|| Failure::Transport(io::Error::other("there is none")))?;
-            let transport = Udp::new(socket).map_err(Failure::Transport)?;
-            Some(Network::new(Box::new(transport), launch, me, startup.incarnation))
+            let socket = UdpSocket::from(socket);
+            let port = socket.local_addr().map_err(Failure::Transport)?.port();
+            let transport = Udp::new(socket.into()).map_err(Failure::Transport)?;
+            (Some(Network::new(Box::new(transport), launch, me, startup.incarnation)), port)
         } else {
-            None
+            (None, 0)
         };
         let chronicle = Chronicle::new(&startup, &host);
         // Before the RDMA device is opened, which serves only threads with the rights of the one that did. What serves this
@@ -218,7 +220,7 @@ impl Daemon {
             Some(server) => {
                 Link::Offloaded(Box::new(Host::new(&host, server, startup.clone(), job.dead_nodes().collect(), now)?))
             }
-            None => Link::Meeting(Rendezvous::new(me, launch.universe, &launch.rendezvous, now, limit)),
+            None => Link::Meeting(Rendezvous::new(me, launch.universe, port, &launch.rendezvous, now, limit)),
         };
         let mut watch = Watch::new(
             &segment,

@@ -6,9 +6,9 @@ use std::time::Duration;
 use propagation::NodeId;
 use tracing::error;
 
+use crate::interfaces;
 use crate::launch::LaunchData;
 use crate::versions::{Contact, Refusal};
-use crate::{interfaces, logging};
 
 /// How often and how long node 0 is told, because datagrams get lost.
 pub const INTERVAL: Duration = Duration::from_millis(50);
@@ -28,19 +28,26 @@ pub fn send(contact: &Contact, refusal: &Refusal) {
 }
 
 /// How often node 0 is told of what ends this daemon.
-const LAST_WORDS: usize = 3;
+const LAST_WORDS: usize = 5;
+/// Between two of them.
+const PAUSE: Duration = Duration::from_millis(10);
 
-/// Whether node 0 knows this node by an address that it does not have: then somebody has sent its call on, stands between
-/// it and the others from now on, and could have it declared dead by dropping what comes. Node 0 is told.
-pub fn is_misplaced(launch: &LaunchData, me: NodeId, roster: &[SocketAddr]) -> bool {
+/// Whether node 0 knows this node, on this host, by an address that it does not have: then somebody who sent its call on
+/// stands between it and the others, and could have it declared dead by dropping what comes. Node 0 is told, which takes
+/// 50 ms.
+pub fn is_misplaced(launch: &LaunchData, me: NodeId, host: &str, roster: &[SocketAddr]) -> bool {
     let Some(address) = roster.get(me as usize).filter(|address| me != 0 && !interfaces::is_own(address.ip())) else {
         return false;
     };
     let problem = format!(
-        "{address}, as which the node of mpirun knows it, is no address of it: somebody between them sends its datagrams on"
+        "the node of mpirun knows it as {address}, an address that it does not have: address translation (NAT), or \
+         somebody between them, changes where its datagrams come from"
     );
     error!("{problem}");
-    let refusal = Refusal::of_problem(me, logging::host(), &problem);
-    (0..LAST_WORDS).for_each(|_| send(&launch.contact(), &refusal));
+    let refusal = Refusal::of_problem(me, host.to_owned(), &problem);
+    for _ in 0..LAST_WORDS {
+        send(&launch.contact(), &refusal);
+        std::thread::sleep(PAUSE);
+    }
     true
 }

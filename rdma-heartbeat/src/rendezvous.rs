@@ -56,9 +56,9 @@ pub fn limit(timeout: Duration) -> Duration {
 }
 
 impl Rendezvous {
-    /// The part of node `me`, which fails after `limit`.
+    /// The part of node `me`, whose socket has this port, and which fails after `limit`.
     #[must_use]
-    pub fn new(me: NodeId, universe: u32, rendezvous: &[SocketAddr], now: Time, limit: Duration) -> Self {
+    pub fn new(me: NodeId, universe: u32, port: u16, rendezvous: &[SocketAddr], now: Time, limit: Duration) -> Self {
         if me == 0 {
             // Nobody uses what stands in for node 0's own address.
             let own = rendezvous.first().copied().unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
@@ -73,8 +73,8 @@ impl Rendezvous {
         Self::Caller(Caller {
             me,
             universe,
+            port,
             addresses: rendezvous.to_vec(),
-            answered: false,
             answered_from: None,
             parts: Vec::new(),
             next_call: now,
@@ -86,8 +86,13 @@ impl Rendezvous {
     /// Takes a message that came from `address`.
     pub fn handle(&mut self, from: NodeId, address: SocketAddr, message: &Message, out: &mut Vec<Step>) {
         match (self, message) {
-            (Self::Leader(leader), Message::Hello { node, .. }) if *node == from => leader.heard(from, address, out),
-            (Self::Caller(caller), _) if from == 0 => caller.heard(address, message, out),
+            (Self::Leader(leader), Message::Hello { node, port }) if *node == from && *port == address.port() => {
+                leader.heard(from, address, out);
+            }
+            // Nobody may send it on from another place than those that the launch data names.
+            (Self::Caller(caller), _) if from == 0 && caller.addresses.contains(&address) => {
+                caller.heard(address, message, out);
+            }
             _ => {}
         }
     }
@@ -146,7 +151,7 @@ impl Leader {
         // A node with several interfaces calls from several addresses; the first to arrive stays.
         self.callers.entry(from).or_insert(address);
         if self.callers.len() + 1 < self.universe as usize {
-            out.push(Step::Send(from, address, Message::Hello { node: 0, port_hint: 0 }));
+            out.push(Step::Send(from, address, Message::Hello { node: 0, port: 0 }));
             return;
         }
         let roster: Vec<_> = std::iter::once(self.own).chain(self.callers.values().copied()).collect();
@@ -184,8 +189,8 @@ pub fn roster_messages(roster: &[SocketAddr]) -> Vec<Message> {
 pub struct Caller {
     me: NodeId,
     universe: u32,
+    port: u16,
     addresses: Vec<SocketAddr>,
-    answered: bool,
     answered_from: Option<SocketAddr>,
     parts: Vec<Option<Vec<SocketAddr>>>,
     next_call: Time,
@@ -211,22 +216,18 @@ impl Caller {
         }
         let mut roster: Vec<_> = self.parts.iter().flatten().flatten().copied().collect();
         if roster.len() == self.universe as usize {
-            roster[0] = self.answered_from.or(self.addresses.first().copied()).unwrap_or(roster[0]);
+            roster[0] = self.answered_from.unwrap_or(address);
             out.push(Step::Complete(roster));
         } else {
             self.parts.clear();
         }
     }
 
-    /// The first answer decides how node 0 is reached, and that this node waits for it to give up first. Nobody may send it
-    /// on from another place than those that the launch data names.
+    /// The first answer decides how node 0 is reached, and that this node waits for it to give up first.
     fn answered(&mut self, address: SocketAddr) {
-        if !self.answered {
-            self.answered = true;
+        if self.answered_from.is_none() {
+            self.answered_from = Some(address);
             self.fails_at += self.limit;
-        }
-        if self.addresses.contains(&address) {
-            self.answered_from.get_or_insert(address);
         }
     }
 
@@ -235,7 +236,7 @@ impl Caller {
             out.push(Step::NoAnswer);
         } else if now >= self.next_call {
             self.next_call = now + CALL_INTERVAL;
-            let hello = Message::Hello { node: self.me, port_hint: 0 };
+            let hello = Message::Hello { node: self.me, port: self.port };
             out.extend(self.addresses.iter().map(|address| Step::Send(0, *address, hello.clone())));
         }
     }
@@ -246,19 +247,20 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(30);
+    const PORT: u16 = 7;
 
     fn address(n: usize) -> SocketAddr {
-        SocketAddr::from(([10, 0, (n / 250) as u8, (n % 250) as u8], 7))
+        SocketAddr::from(([10, 0, (n / 250) as u8, (n % 250) as u8], PORT))
     }
 
     fn hello(node: NodeId) -> Message {
-        Message::Hello { node, port_hint: 0 }
+        Message::Hello { node, port: PORT }
     }
 
     /// Every message reaches everybody, except those that `lost` says.
     fn hold(universe: u32, mut lost: impl FnMut() -> bool) -> Vec<Vec<SocketAddr>> {
         let mut nodes: Vec<_> = (0..universe)
-            .map(|me| Rendezvous::new(me, universe, &[address(999), address(0)], Time::ZERO, LIMIT))
+            .map(|me| Rendezvous::new(me, universe, PORT, &[address(999), address(0)], Time::ZERO, LIMIT))
             .collect();
         let mut rosters = vec![Vec::new(); universe as usize];
         let mut now = Time::ZERO;
@@ -327,10 +329,10 @@ mod tests {
 
     #[test]
     fn the_leader_names_who_is_missing() {
-        let mut leader = Rendezvous::new(0, 4, &[address(0)], Time::ZERO, LIMIT);
+        let mut leader = Rendezvous::new(0, 4, PORT, &[address(0)], Time::ZERO, LIMIT);
         let mut out = Vec::new();
         leader.handle(2, address(2), &hello(2), &mut out);
-        assert_eq!(out, [Step::Send(2, address(2), hello(0))]);
+        assert_eq!(out, [Step::Send(2, address(2), Message::Hello { node: 0, port: 0 })]);
         out.clear();
         leader.handle(1, address(1), &hello(3), &mut out);
         leader.tick(LIMIT - Duration::from_nanos(1), &mut out);
@@ -343,7 +345,7 @@ mod tests {
     #[test]
     fn the_leader_names_those_that_refuse_without_waiting_for_the_others() {
         let refusal = |node| Refusal::of_releases(node, format!("h{node}"), "9", "9");
-        let mut leader = Rendezvous::new(0, 4, &[address(0)], Time::ZERO, LIMIT);
+        let mut leader = Rendezvous::new(0, 4, PORT, &[address(0)], Time::ZERO, LIMIT);
         let mut out = Vec::new();
         let soon = Duration::from_millis(5);
         leader.handle(2, address(2), &hello(2), &mut out);
@@ -362,10 +364,10 @@ mod tests {
 
     #[test]
     fn a_caller_gives_up_and_later_if_it_was_answered() {
-        let mut silent = Rendezvous::new(1, 3, &[address(0)], Time::ZERO, LIMIT);
-        let mut answered = Rendezvous::new(2, 3, &[address(0)], Time::ZERO, LIMIT);
+        let mut silent = Rendezvous::new(1, 3, PORT, &[address(0)], Time::ZERO, LIMIT);
+        let mut answered = Rendezvous::new(2, 3, PORT, &[address(0)], Time::ZERO, LIMIT);
         let mut out = Vec::new();
-        answered.handle(0, address(5), &hello(0), &mut out);
+        answered.handle(0, address(0), &hello(0), &mut out);
         answered.handle(
             1,
             address(6),
@@ -386,7 +388,7 @@ mod tests {
     fn time_in_which_a_node_did_not_run_is_nobodys_fault() {
         let late = LIMIT * 2;
         for me in [0, 1] {
-            let mut node = Rendezvous::new(me, 3, &[address(0)], Time::ZERO, LIMIT);
+            let mut node = Rendezvous::new(me, 3, PORT, &[address(0)], Time::ZERO, LIMIT);
             let mut out = Vec::new();
             node.forgive(late);
             node.tick(LIMIT + late - Duration::from_nanos(1), &mut out);
@@ -398,22 +400,33 @@ mod tests {
     }
 
     #[test]
-    fn node_0_is_where_it_answers_from_first_if_that_is_one_of_its_addresses() {
+    fn node_0_is_where_it_answers_from_first_and_nobody_else_answers_for_it() {
         let own = [address(7), address(8)];
         let roster = Message::Roster { part: 0, parts: 1, addresses: vec![address(1); 2] };
-        for (from, expected) in [([4, 8, 7], 8), ([7, 8, 8], 7), ([4, 4, 4], 7)] {
-            let mut caller = Rendezvous::new(1, 2, &own, Time::ZERO, LIMIT);
-            let mut out = Vec::new();
-            caller.handle(0, address(from[0]), &hello(0), &mut out);
-            caller.handle(0, address(from[1]), &hello(0), &mut out);
-            caller.handle(0, address(from[2]), &roster, &mut out);
-            assert_eq!(out, [Step::Complete(vec![address(expected), address(1)])], "{from:?}");
+        let mut caller = Rendezvous::new(1, 2, PORT, &own, Time::ZERO, LIMIT);
+        let mut out = Vec::new();
+        for (from, message) in [(4, &hello(0)), (4, &roster), (8, &hello(0)), (4, &roster)] {
+            caller.handle(0, address(from), message, &mut out);
+            assert_eq!(out, [], "from {from}");
         }
+        caller.handle(0, address(7), &roster, &mut out);
+        assert_eq!(out, [Step::Complete(vec![address(8), address(1)])]);
+    }
+
+    #[test]
+    fn a_call_from_another_port_than_its_own_is_not_heard() {
+        let mut leader = Rendezvous::new(0, 2, PORT, &[address(0)], Time::ZERO, LIMIT);
+        let mut out = Vec::new();
+        let other = SocketAddr::new(address(1).ip(), PORT + 1);
+        leader.handle(1, other, &hello(1), &mut out);
+        assert_eq!(out, []);
+        leader.handle(1, address(1), &hello(1), &mut out);
+        assert_eq!(out[0], Step::Complete(vec![address(0), address(1)]));
     }
 
     #[test]
     fn a_wrong_roster_is_refused() {
-        let mut caller = Rendezvous::new(1, 3, &[address(0)], Time::ZERO, LIMIT);
+        let mut caller = Rendezvous::new(1, 3, PORT, &[address(0)], Time::ZERO, LIMIT);
         let mut out = Vec::new();
         for (part, parts, count) in [(0, 1, 2), (1, 1, 3), (0, 9, 3), (0, 0, 0)] {
             caller.handle(
@@ -424,8 +437,7 @@ mod tests {
             );
         }
         assert_eq!(out, []);
-        // From wherever the right one is sent on: node 0 is where the launch data says.
-        caller.handle(0, address(4), &Message::Roster { part: 0, parts: 1, addresses: vec![address(1); 3] }, &mut out);
+        caller.handle(0, address(0), &Message::Roster { part: 0, parts: 1, addresses: vec![address(1); 3] }, &mut out);
         assert_eq!(out, [Step::Complete(vec![address(0), address(1), address(1)])]);
     }
 }

@@ -21,7 +21,7 @@ pub const RELEASE: &str = match option_env!("RINGWATCH_RELEASE") {
 const MAGIC: &[u8; 16] = b"ringwatch-other\0";
 const MAC_LEN: usize = 32;
 /// What the key of the job is used for here.
-const PURPOSE: &str = "ringwatch 2026 refusal of a node";
+const PURPOSE: &str = "ringwatch 2026 refusal of a node with another release";
 /// Longest names in a refusal, in bytes.
 const LONGEST_NAME: usize = 256;
 /// Longest sentence in a refusal, in bytes.

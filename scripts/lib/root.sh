@@ -21,9 +21,6 @@ rw_needed_kib=$((2500 * 1024))
 rw_built_kib=$((1500 * 1024))
 
 root_prepare() {
-    if [[ ! -e $rw_source/target/trixie/release/ringwatchd ]]; then
-        enough_space "$rw_source" "$rw_built_kib" "move the clone to a folder elsewhere"
-    fi
     rust_choose
     mkdir -p "$rw_cache/mnt" 2>/dev/null && [[ -w $rw_cache ]] ||
         give_up "The folder $rw_cache cannot be written: set XDG_CACHE_HOME to one that can."
@@ -55,6 +52,12 @@ system_is_root() {
         [[ -d $rw_arch_lib/pmix2/include/pmix && -d $rw_arch_lib/openmpi/include/openmpi ]] &&
         have ip && ! mountpoint -q /usr &&
         { [[ -n $RINGWATCH_RUST ]] || new_enough /usr/bin/rustc; }
+}
+
+# Whether the source's file system takes a build, if there is none.
+space_for_build() {
+    [[ -e $rw_source/target/trixie/release/ringwatchd ]] ||
+        enough_space "$rw_source" "$rw_built_kib" "move the clone to a folder elsewhere"
 }
 
 # enough_space FOLDER KIB REMEDY

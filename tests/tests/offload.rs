@@ -38,6 +38,17 @@ fn a_rank_of_a_served_host_is_killed() {
     });
 }
 
+/// What is chosen for heartbeats is not asked of a host that neither sends nor receives any.
+#[test]
+fn a_served_host_needs_no_interface_of_those_that_are_named() {
+    in_lab(|lab| {
+        let job = job().parameter("if_include", "10.77.0.1,10.77.0.2,10.77.0.4").blocked_in("recv", &[5]);
+        let job = started(lab, job);
+        let _ = job.signal_rank(5, libc::SIGKILL);
+        job.finish().recovered(&[5]);
+    });
+}
+
 #[test]
 fn a_served_host_dies() {
     in_lab(|lab| {

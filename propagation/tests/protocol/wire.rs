@@ -96,7 +96,7 @@ fn plain_messages() -> Vec<(Message, Vec<u8>)> {
         (Message::Verdict, &[7]),
         (Message::Ready, &[8]),
         (Message::ReadyAck, &[9]),
-        (Message::Hello { node, port_hint: 5 }, &[10, 0xac, 2, 5]),
+        (Message::Hello { node, port: 5 }, &[10, 0xac, 2, 5]),
         (
             Message::Roster { part: 1, parts: 300, addresses },
             &[&[11, 1, 0xac, 2, 2][..], &[0, 1, 2, 3, 4, 0xac, 2], &v6].concat(),
@@ -384,7 +384,7 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
         Just(Message::Verdict),
         Just(Message::Ready),
         Just(Message::ReadyAck),
-        any::<(u32, u16)>().prop_map(|(node, port_hint)| Message::Hello { node, port_hint }),
+        any::<(u32, u16)>().prop_map(|(node, port)| Message::Hello { node, port }),
         (any::<(u16, u16)>(), vec(any::<std::net::SocketAddr>(), 0..9))
             .prop_map(|((part, parts), addresses)| Message::Roster { part, parts, addresses: plain(addresses) }),
         (any::<(u32, u64, u64)>(), vec(any::<u8>(), 0..99))

@@ -285,8 +285,9 @@ impl Daemon {
         if let Link::Meeting(rendezvous) = &mut self.link {
             rendezvous.refused(now, refusal, &mut self.steps);
             self.follow_steps(now);
-        } else {
-            // It has called, and knows what came of that.
+        } else if !refusal.problem.is_empty() && !self.job.all_ready() {
+            // It has called and knows what came of that. Whatever a running job hears is old, or of a machine that is to
+            // serve a host anew, and costs that node at most.
             self.end_job(EndReason::InitFailure, versions::sentence(&[refusal]), now);
         }
     }
@@ -309,7 +310,7 @@ impl Daemon {
                         network.send_to(to, address, &message);
                     }
                 }
-                Step::Complete(roster) if is_misplaced(&self.startup.launch, self.startup.me, &roster) => {
+                Step::Complete(roster) if is_misplaced(&self.startup.launch, self.startup.me, &self.host, &roster) => {
                     self.stop(propagation::StopReason::CutOff, now);
                 }
                 Step::Complete(roster) => {

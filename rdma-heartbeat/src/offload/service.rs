@@ -85,10 +85,14 @@ fn next<T: DeserializeOwned>(pipe: &mut Pipe) -> Option<T> {
     }
 }
 
+/// This machine and the host that it serves, for people.
+fn serving(host: &str) -> String {
+    format!("{}, which is to serve {host}", logging::host())
+}
+
 /// Tells node 0 that this machine does not serve the host, until the host has gone.
 fn refuse(call: &Call, pipe: &mut Pipe) {
-    let host = format!("{}, which is to serve {}", logging::host(), call.host);
-    let refusal = Refusal::of_releases(call.node, host, RELEASE, RELEASE);
+    let refusal = Refusal::of_releases(call.node, serving(&call.host), RELEASE, RELEASE);
     let until = clock::now() + refusing::LIMIT;
     // What else the host says is nothing that this release would understand.
     while clock::now() < until && !pipe.discard() {
@@ -159,7 +163,8 @@ impl Service {
         let config = daemon::config(startup);
         config.validate()?;
         let socket = port::bind(assignment.port, parameters.ports).map_err(Failure::Socket)?;
-        pipe.send(&FromService::Bound(socket.local_addr()?.port()));
+        let port = socket.local_addr()?.port();
+        pipe.send(&FromService::Bound(port));
         let transport = Udp::new(socket.into()).map_err(Failure::Socket)?;
         let network = Network::new(Box::new(transport), launch, me, incarnation);
         let insists = parameters.transport == Carrier::Verbs;
@@ -181,7 +186,7 @@ impl Service {
             host_seen: now,
             is_silent: false,
             next_beat: now,
-            link: Link::Meeting(Rendezvous::new(me, launch.universe, &launch.rendezvous, now, limit)),
+            link: Link::Meeting(Rendezvous::new(me, launch.universe, port, &launch.rendezvous, now, limit)),
             exit_by: Time::MAX,
             poller: Poller::new()?,
             actions: Vec::new(),

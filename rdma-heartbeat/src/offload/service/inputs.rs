@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use propagation::{Action, Member, Message, NodeId, Time};
 use tracing::info;
 
-use super::{Link, Service};
+use super::{Link, Service, serving};
 use crate::control::Received;
 use crate::daemon::neighbours;
 use crate::network::DATAGRAMS_PER_TURN;
@@ -102,7 +102,7 @@ impl Service {
                 Step::Send(to, address, message) => self.network.send_to(to, address, &message),
                 Step::Complete(roster) => {
                     let startup = &self.assignment.startup;
-                    if is_misplaced(&startup.launch, startup.me, &roster) {
+                    if is_misplaced(&startup.launch, startup.me, &serving(&self.assignment.host), &roster) {
                         self.has_no_answer(now);
                     } else {
                         self.join(roster, now);
