@@ -313,6 +313,9 @@ impl Driver<'_, '_> {
     fn may_lose(&mut self, host: u32) {
         self.struck.doubtful.insert(host);
         let ranks = self.ranks_on(&[host]);
+        if self.finalizes {
+            self.struck.finalizing.extend(&ranks);
+        }
         self.struck.may.extend(ranks);
     }
 
