@@ -22,6 +22,8 @@ pub mod pmix {
         /// waits for whom there, or for what another process publishes. Who asks it for the addresses of a process that has
         /// ended is told that there are none. In PMIx's own thread.
         pub fn rw_pmix_watch_connections();
+        /// Carries on with a connection that the plugin has postponed, or drops it, once; in PMIx's own thread.
+        pub fn rw_pmix_connect(postponed: *mut c_void, still_wanted: bool);
         /// Ends, in PMIx's own thread, what waits on this node for processes of several namespaces to come, if one of them
         /// is dead: PMIx counts those who were dead before among those to come. May be called from any thread until the
         /// components are closed; does not block.

@@ -174,8 +174,12 @@ int rw_pmix_notify_dead(const char *nspace, uint32_t rank)
     return PMIX_OPERATION_SUCCEEDED == status ? PMIX_SUCCESS : status;
 }
 
-/* A call for processes of several namespaces to be connected. */
+/* A call for processes of several namespaces to be connected: what PMIx has passed stays until its callback. */
 struct connection {
+    const pmix_proc_t *procs;
+    size_t nprocs;
+    const pmix_info_t *info;
+    size_t ninfo;
     pmix_op_cbfunc_t callback;
     void *data;
 };
@@ -194,6 +198,12 @@ static void connected(pmix_status_t status, const char *data, size_t length, voi
     }
 }
 
+static pmix_status_t fence(struct connection *connection)
+{
+    return pmix_host_server.fence_nb(connection->procs, connection->nprocs, connection->info, connection->ninfo, NULL, 0,
+                                     connected, connection);
+}
+
 static pmix_status_t connect_by_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
                                       pmix_op_cbfunc_t callback, void *data)
 {
@@ -201,9 +211,9 @@ static pmix_status_t connect_by_fence(const pmix_proc_t procs[], size_t nprocs, 
     if (NULL == connection) {
         return PMIX_ERR_NOMEM;
     }
-    *connection = (struct connection) {.callback = callback, .data = data};
+    *connection = (struct connection) {procs, nprocs, info, ninfo, callback, data};
     rw_plugin_connecting(connection, procs, nprocs, callback, data);
-    pmix_status_t status = pmix_host_server.fence_nb(procs, nprocs, info, ninfo, NULL, 0, connected, connection);
+    pmix_status_t status = rw_plugin_postpones(connection, procs, nprocs) ? PMIX_SUCCESS : fence(connection);
     if (PMIX_SUCCESS != status) {
         rw_plugin_connected(connection);
         free(connection);
@@ -211,6 +221,18 @@ static pmix_status_t connect_by_fence(const pmix_proc_t procs[], size_t nprocs, 
     }
     rw_plugin_look_at_connections();
     return status;
+}
+
+void rw_pmix_connect(void *postponed, bool still_wanted)
+{
+    struct connection *connection = postponed;
+    pmix_status_t status = still_wanted ? fence(connection) : PMIX_ERR_NOT_FOUND;
+    if (PMIX_SUCCESS != status) {
+        if (rw_plugin_connected(connection)) {
+            connection->callback(status, connection->data);
+        }
+        free(connection);
+    }
 }
 
 /* PMIx's own function for the answer to a call for what another process publishes, the same for all calls. */

@@ -33,6 +33,7 @@ void rw_plugin_connecting(const void *id, const void *procs, size_t nprocs, void
 void rw_plugin_looking_up(const void *id, const void *proc, const char *key,
                           void (*tell)(int status, void *values, size_t count, void *data), void *data);
 bool rw_plugin_connected(const void *id);
+bool rw_plugin_postpones(const void *id, const void *procs, size_t nprocs);
 void rw_plugin_look_at_connections(void);
 bool rw_plugin_has_dead(const void *procs, size_t nprocs);
 bool rw_plugin_has_ended(const char *nspace, uint32_t rank);
@@ -41,6 +42,7 @@ int rw_pmix_parameter(const char *name, const char *help, char **storage);
 void rw_pmix_environment(void *environment, const char *name, const char *value);
 int rw_pmix_notify_dead(const char *nspace, uint32_t rank);
 void rw_pmix_watch_connections(void);
+void rw_pmix_connect(void *postponed, bool still_wanted);
 void rw_pmix_end_exchanges_with_the_dead(void);
 uint32_t rw_pmix_my_rank(void);
 const char *rw_pmix_my_nspace(void);

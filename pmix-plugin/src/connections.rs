@@ -1,9 +1,14 @@
 //! Processes of several jobs wait in the runtime for the word of one (`PMIx_Lookup`), and until all of them have come
 //! (`PMIx_Connect`): on both `MPI_Comm_spawn` is built. Whoever waits for the dead is told so, and does not wait for ever.
+//!
+//! A node may be asked to connect processes with a job that it is yet to hear of: the ranks' messages and the runtime's
+//! come over different connections, of which one may have to send again. PRRTE 3.0.8 drops such a call
+//! (`prte_grpcomm_base_get_tracker`), and everybody would wait for ever. So it is postponed.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
 
+use rdma_heartbeat::postponed::Postponed;
 use rdma_heartbeat::segment::Entry;
 
 use crate::job::Job;
@@ -44,6 +49,7 @@ struct Waiting {
 }
 
 static WAITING: Mutex<Vec<Waiting>> = Mutex::new(Vec::new());
+static POSTPONED: Mutex<Postponed> = Mutex::new(Postponed::new());
 
 /// Processes of this node have begun to wait for others.
 pub fn begin(id: usize, awaited: Vec<Process>, tell: Tell, data: *mut c_void) {
@@ -55,6 +61,27 @@ pub fn end(id: usize) -> bool {
     let mut waiting = waiting();
     let index = waiting.iter().position(|one| one.id == id);
     index.map(|index| waiting.swap_remove(index)).is_some()
+}
+
+/// Whether a call has to wait until this node has heard of all jobs whose processes are to be connected.
+pub fn postpones(job: &Job, id: usize, processes: &[Process]) -> bool {
+    // Of other launchers' jobs it never hears, and of the first one it has.
+    let is_spawned = |nspace: &CStr| {
+        let name = nspace.to_str().unwrap_or_default();
+        name != job.launch.nspace && job.jobs.number_in(name).is_some()
+    };
+    let names = processes.iter().map(Process::nspace).filter(|nspace| is_spawned(nspace));
+    postponed().add(id, &names.map(CStr::to_owned).collect())
+}
+
+/// This node has heard of a job that was spawned, and so has PRRTE. In PMIx's own thread.
+pub fn heard_of(nspace: &CStr) {
+    let ready = postponed().hear(nspace);
+    for id in ready {
+        let is_wanted = waiting().iter().any(|one| one.id == id);
+        // SAFETY: a call that was postponed, once; who waits has not been told, so what PMIx has passed is there.
+        unsafe { c_shims::pmix::rw_pmix_connect(id as *mut c_void, is_wanted) };
+    }
 }
 
 /// Whether one of these processes is known to be dead.
@@ -110,6 +137,10 @@ impl Process {
     pub fn is_among(&self, processes: &[Self]) -> bool {
         processes.iter().any(|process| process.is(self.nspace(), self.rank))
     }
+}
+
+fn postponed() -> MutexGuard<'static, Postponed> {
+    POSTPONED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn waiting() -> MutexGuard<'static, Vec<Waiting>> {

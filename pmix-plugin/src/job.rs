@@ -186,7 +186,9 @@ fn prepare(
 /// A sentence for the user.
 pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
     if let Some(job) = JOB.get() {
-        return spawned::start(job, nspace, bytes).map(|first| job.variables(first));
+        let variables = spawned::start(job, nspace, bytes).map(|first| job.variables(first));
+        connections::heard_of(nspace);
+        return variables;
     }
     environment::stay_loaded();
     // SAFETY: PMIx is initialised when a job is set up.
@@ -316,6 +318,11 @@ pub fn look_at_connections() {
 pub fn publisher(key: &CStr) -> Vec<connections::Process> {
     let publisher = || JOB.get()?.jobs.owner_of_port(key.to_str().ok()?);
     publisher().map(|(nspace, rank)| connections::Process::new(&nspace, rank)).into_iter().collect()
+}
+
+/// Whether a connection of these processes has to wait until this node has heard of their jobs.
+pub fn postpones(id: usize, processes: &[connections::Process]) -> bool {
+    JOB.get().is_some_and(|job| connections::postpones(job, id, processes))
 }
 
 /// Whether one of these processes is known to be dead.

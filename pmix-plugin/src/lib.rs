@@ -212,6 +212,22 @@ pub extern "C" fn rw_plugin_connected(id: *const c_void) -> bool {
     guarded(true, || connections::end(id as usize))
 }
 
+/// Whether a connection has to wait until this node has heard of all the jobs whose processes are to be connected. It is
+/// carried on later then ([`c_shims::pmix::rw_pmix_connect`]).
+///
+/// # Safety
+/// `processes` points to `count` of PMIx's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_postpones(
+    id: *const c_void,
+    processes: *const connections::Process,
+    count: usize,
+) -> bool {
+    // SAFETY: as required of the caller.
+    let processes = unsafe { std::slice::from_raw_parts(processes, count) };
+    guarded(false, || job::postpones(id as usize, processes))
+}
+
 /// Somebody has begun to wait in the runtime for processes of which some may be dead.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_plugin_look_at_connections() {

@@ -63,6 +63,7 @@ pub mod parameters;
 pub mod pin;
 pub mod poller;
 pub mod ports;
+pub mod postponed;
 pub mod privileges;
 pub mod procfs;
 pub mod random;

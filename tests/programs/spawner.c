@@ -8,7 +8,7 @@
  *            inter: as recv, and then the survivors shrink the intercommunicator. free: as recv, and they only free it.
  *            absent: the victim, one of those who spawn, does not call MPI_Comm_spawn. copy: so it is there, and once the file
  *            "go" is in DIR the others spawn a single process on a copy of MPI_COMM_WORLD, whose members the runtime is told
- *            one by one.
+ *            one by one. on-go: as calm, and the first job spawns once the file "go" is in DIR.
  *            early: the victim, a spawned one, dies before it calls MPI_Init. group: everybody waits for somebody who lives
  *            on the other side, on the intercommunicator, which has the scope group. outlive: the two sides part, the first
  *            job ends, and the spawned one goes on without the victim. respawn: nobody is spawned before the victim is
@@ -137,7 +137,7 @@ int main(int count, char **arguments) {
     MPI_Comm_size(world, &size);
     MPI_Comm_get_parent(&inter);
     bool spawned = inter != MPI_COMM_NULL, alone = !strcmp(scenario, "self"), later = !strcmp(scenario, "respawn");
-    bool copy = !strcmp(scenario, "copy");
+    bool copy = !strcmp(scenario, "copy"), on_go = !strcmp(scenario, "on-go");
     /* The place of the one is behind the four. */
     if (spawned) world_rank += later ? 4 : size;
     open_diary(dir);
@@ -151,13 +151,15 @@ int main(int count, char **arguments) {
         MPI_Comm_dup(world, &parents);
         size = 1;
     }
-    if ((copy || !strcmp(scenario, "absent")) && !spawned) {
+    if ((copy || on_go || !strcmp(scenario, "absent")) && !spawned) {
+        /* Whose messages meet later has met before. */
+        MPI_Barrier(world);
         event("ready");
         if (world_rank == victim)
             for (;;) pause();
         char go[600];
         snprintf(go, sizeof go, "%s/go", dir);
-        while (copy && access(go, F_OK)) usleep(1000);
+        while ((copy || on_go) && access(go, F_OK)) usleep(1000);
     }
     bool brief = !strcmp(scenario, "brief");
     if (brief && !spawned && world_rank == victim) snprintf(late_go, sizeof late_go, "%s/go", dir);
@@ -176,7 +178,7 @@ int main(int count, char **arguments) {
         MPI_Intercomm_merge(inter, spawned, &all);
         MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
     }
-    if (!strcmp(scenario, "calm")) {
+    if (on_go || !strcmp(scenario, "calm")) {
         calm(inter, all);
         event("disconnected %d", class_of(MPI_Comm_disconnect(&all)));
         event("disconnected %d", class_of(MPI_Comm_disconnect(&inter)));

@@ -13,6 +13,8 @@ use system_tests::{Job, Lab, in_lab, process};
 const LIMIT: Duration = Duration::from_secs(40);
 /// Ranks of the first job, on the hosts h1 and h2, and of the spawned one, on h3 and h4.
 const SIZE: u32 = 4;
+/// Longer than the first time after which TCP sends again, and much shorter than the timeout.
+const CUT: Duration = Duration::from_millis(250);
 
 fn spawner() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -69,6 +71,28 @@ fn parents_and_children_talk_and_part() {
             require(&outcome, rank, "merged", &["0 28"]);
             let parted: Vec<_> = outcome.diaries.of(rank).filter(|entry| entry.event == "disconnected").collect();
             outcome.require(parted.len() == 2, &format!("rank {rank} has disconnected twice"));
+        }
+        ended(&outcome, everybody().into_iter());
+    });
+}
+
+/// The link to a node is cut for a moment as the job is launched, for longer than the runtime waits before it sends again:
+/// the node hears of the job when it does so once more, and before that from its rank, which is to be connected with it.
+#[test]
+fn a_node_hears_of_the_spawned_job_from_its_rank_first() {
+    in_lab(|lab| {
+        let mut job = job("on-go", "-1").start(lab);
+        job.wait_for("ready", &[0, 1, 2, 3]);
+        lab.split(&["h2"], true);
+        let _ = job.go();
+        if !wait_until(LIMIT, || job.log("h3").contains("spawned job=")) {
+            job.fail("the job is launched");
+        }
+        std::thread::sleep(CUT);
+        lab.join("h2");
+        let outcome = job.finish();
+        for rank in everybody() {
+            require(&outcome, rank, "merged", &["0 28"]);
         }
         ended(&outcome, everybody().into_iter());
     });
