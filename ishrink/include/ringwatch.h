@@ -23,8 +23,9 @@ int PMPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
 /* MPI_Comm_spawn, MPI_Comm_accept and MPI_Comm_connect without blocking, with the same arguments and a request that is as
  * that of MPIX_Comm_ishrink.  *INTERCOMM is MPI_COMM_NULL and ERRCODES undefined until the operation has completed.  They
  * are begun in the same order at all members of COMM, also with those of collective operations.  An error is the
- * request's: MPI_ERR_SPAWN or MPI_ERR_PORT, or MPIX_ERR_PROC_FAILED if a process is dead that takes part.  To revoke COMM
- * ends what accepts and connects with MPIX_ERR_REVOKED.  Progress is made in the calls of MPI of every member. */
+ * request's, and the error handler of COMM is called when it is tested or waited for: MPI_ERR_SPAWN or MPI_ERR_PORT, or
+ * MPIX_ERR_PROC_FAILED if a process is dead that takes part.  To revoke COMM ends what accepts and connects with
+ * MPIX_ERR_REVOKED.  Progress is made in the calls of MPI of every member. */
 int MPIX_Comm_ispawn(const char *command, char *argv[], int maxprocs, MPI_Info info, int root, MPI_Comm comm,
                      MPI_Comm *intercomm, int errcodes[], MPI_Request *request);
 int MPIX_Comm_iaccept(const char *port, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *intercomm,

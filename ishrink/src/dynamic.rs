@@ -49,7 +49,7 @@ pub struct Call {
 pub unsafe fn start(mpi: &'static OpenMpi, call: Call, target: Target) -> Result<Handle, c_int> {
     let Some(inside) = Internals::get() else { return Err(ERR_UNSUPPORTED) };
     // SAFETY: as required of the caller.
-    let promise = unsafe { Promise::new(mpi, target) }?;
+    let promise = unsafe { Promise::new(mpi, call.comm, target) }?;
     let request = promise.request();
     let ticket = Ticket::take(call.comm);
     let body = move |fiber: &Fiber| {

@@ -14,7 +14,8 @@ const OBJECT_SIZE: usize = 56;
 const RECEIVE: usize = 9;
 const SEND: usize = 12;
 
-/// `MPI_COMM_SELF`, `MPI_BYTE` and `MPI_ERRORS_RETURN` of Open MPI in Fortran: in C they may be copies in the program.
+/// `MPI_COMM_WORLD`, `MPI_COMM_SELF`, `MPI_BYTE` and `MPI_ERRORS_RETURN` of Open MPI in Fortran: in C they may be copies in the program.
+const COMM_WORLD: c_int = 0;
 const COMM_SELF: c_int = 1;
 const BYTE: c_int = 1;
 const ERRORS_RETURN: c_int = 2;
@@ -49,6 +50,7 @@ pub struct Internals {
     waiting: *mut *mut Sync,
     uses_threads: *const bool,
     messages: *const usize,
+    pub world: Handle,
     pub myself: Handle,
     pub byte: Handle,
     pub errors_return: Handle,
@@ -125,6 +127,7 @@ impl Internals {
                 waiting: address(c"opal_threads_base_wait_sync_list")?.cast(),
                 uses_threads: address(c"opal_uses_threads")?.cast(),
                 messages: address(c"mca_pml")?.cast(),
+                world: predefined(c"PMPI_Comm_f2c", COMM_WORLD)?,
                 myself: predefined(c"PMPI_Comm_f2c", COMM_SELF)?,
                 byte: predefined(c"PMPI_Type_f2c", BYTE)?,
                 errors_return: predefined(c"PMPI_Errhandler_f2c", ERRORS_RETURN)?,

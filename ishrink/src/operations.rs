@@ -41,7 +41,7 @@ fn under_way() -> MutexGuard<'static, Operations> {
 /// An intracommunicator that lives, and a variable that stays where it is until the operation has completed.
 pub unsafe fn start(mpi: &OpenMpi, comm: Handle, target: Target) -> Result<Handle, c_int> {
     // SAFETY: as required of the caller.
-    let promise = unsafe { Promise::new(mpi, target) }?;
+    let promise = unsafe { Promise::new(mpi, comm, target) }?;
     let (request, mut inner) = (promise.request(), std::ptr::null_mut());
     let made = Box::into_raw(Box::new(std::ptr::null_mut()));
     // SAFETY: as required of the caller, and room for the answers for as long as Open MPI writes them.

@@ -4,6 +4,8 @@
  *   ispawns --events DIR --case CASE --how HOW --victim NUMBER
  *
  *   CASE    one: four processes are spawned. two: twice two, at once and on the same communicator. bad: no such program.
+ *           handler: the same where errors are fatal for everybody but the caller's communicator, and again where that has
+ *           been freed before the request is waited for.
  *           late: rank 1 calls later than all others, who make a communicator meanwhile. free: the request is freed at once.
  *           leave: nobody waits for the request of an iaccept. connect: the ranks 0 and 1 accept, and then wait for a message
  *           that 2 and 3 send when they have begun to connect. dead: the victim dies while those who accept wait for a
@@ -15,7 +17,8 @@
  *
  * Each writes a diary under its number, the spawned ones behind the four of the first job: "completed CLASS", "rounds N" of
  * messages that came through meanwhile, "joined SIZE SUM" of the merged communicator, "result CLASS" of waiting for the
- * victim over the intercommunicator, "finalized CLASS".
+ * victim over the intercommunicator, "heard N M" of calls of the error handler with the right communicator and with another,
+ * "finalized CLASS".
  */
 #include <mpi.h>
 #include <ringwatch.h>
@@ -173,6 +176,39 @@ static void spawn(char *program, char **arguments, MPI_Comm world, MPI_Comm calm
         for (int i = 0; i < count; i++) MPI_Comm_disconnect(&inter[i]);
 }
 
+/* How often the error handler was called with this communicator, and how often with another. */
+static MPI_Comm expected;
+static int heard, elsewhere;
+
+static void hear(MPI_Comm *comm, int *code, ...) {
+    (void)code;
+    if (*comm == expected) heard++;
+    else elsewhere++;
+}
+
+/* Nothing is spawned, and whoever called hears of it. */
+static void spawn_nothing(MPI_Comm world) {
+    MPI_Comm inter, other;
+    MPI_Request request;
+    MPI_Errhandler handler;
+    MPI_Comm_create_errhandler(hear, &handler);
+    MPI_Comm_set_errhandler(world, MPI_ERRORS_ARE_FATAL);
+    for (int freed = 0; freed < 2; freed++) {
+        int there = false;
+        MPI_Comm_dup(world, &other);
+        MPI_Comm_set_errhandler(other, handler);
+        expected = other;
+        MPIX_Comm_ispawn("/nowhere", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 1, other, &inter, MPI_ERRCODES_IGNORE, &request);
+        while (!there) MPI_Request_get_status(request, &there, MPI_STATUS_IGNORE);
+        if (freed) MPI_Comm_free(&other);
+        event("completed %d", complete(world, 1, &request));
+        event("heard %d %d", heard, elsewhere);
+        if (!freed) MPI_Comm_free(&other);
+    }
+    MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+    MPI_Errhandler_free(&handler);
+}
+
 int main(int count, char **arguments) {
     const char *dir = "";
     for (int i = 1; i + 1 < count; i += 2) {
@@ -212,7 +248,8 @@ int main(int count, char **arguments) {
                 for (;;) pause();
         }
         bool connects = is("connect") || is("dead") || is("revoke") || is("leave");
-        if (connects) connect(world, !is("connect"));
+        if (is("handler")) spawn_nothing(world);
+        else if (connects) connect(world, !is("connect"));
         else spawn(arguments[0], arguments + 1, world, calm);
     }
     event("finalized %d", class_of(MPI_Finalize()));

@@ -12,8 +12,9 @@ use system_tests::{Job, Lab, Outcome, in_lab};
 const LIMIT: Duration = Duration::from_secs(40);
 /// Ranks of the first job, on the hosts h1 and h2, and of the spawned one, on h3 and h4.
 const SIZE: u32 = 4;
-/// `MPI_SUCCESS` and `MPI_ERR_SPAWN`.
+/// `MPI_SUCCESS`, `MPI_ERR_IN_STATUS` and `MPI_ERR_SPAWN`.
 const SUCCESS: &str = "0";
+const IN_STATUS: &str = "18";
 const NOT_SPAWNED: &str = "50";
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs");
@@ -154,6 +155,28 @@ fn nothing_to_spawn() {
         require(&outcome, 0..SIZE, "codes", &["50 50"]);
         require(&outcome, 0..SIZE, "finalized", &[SUCCESS]);
         outcome.left_nothing();
+    });
+}
+
+/// However the request is completed, the error handler of the communicator that was called with is called, and nobody
+/// else's, also when that communicator has been freed meanwhile.
+#[test]
+fn the_callers_error_handler_hears_of_an_error() {
+    in_lab(|lab| {
+        for (how, expected) in [
+            ("wait", NOT_SPAWNED),
+            ("test", NOT_SPAWNED),
+            ("waitany", NOT_SPAWNED),
+            ("waitall", IN_STATUS),
+            ("testall", IN_STATUS),
+            ("testsome", IN_STATUS),
+        ] {
+            let outcome = job("handler", how, None).run(lab);
+            require(&outcome, 0..SIZE, "completed", &[expected; 2]);
+            require(&outcome, 0..SIZE, "heard", &["1 0", "2 0"]);
+            require(&outcome, 0..SIZE, "finalized", &[SUCCESS]);
+            outcome.left_nothing();
+        }
     });
 }
 
