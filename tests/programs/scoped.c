@@ -6,9 +6,10 @@
  *   SCOPE    local, group or global
  *   HOW      how the communicator gets it: set (MPI_Comm_set_info), dup, shrink or ishrink (made so of one that was
  *            set) or default (not at all: the job's parameter)
- *   WHERE    inside: the victim is a member; outside: it is not
+ *   WHERE    inside: the victim is a member; outside: it is not; spawned: it belongs to a job that all ranks have spawned
  *
- * For operation k, counted from 0, the victim is the rank size - 1 - k, which waits for it. All survivors enter the operation
+ * For operation k, counted from 0, the victim is the rank size - 1 - k, or of the spawned ones the rank k, which waits for
+ * it. The diaries of the spawned ones have numbers from size on. All survivors enter the operation
  * except for rank 0, on which they wait: it joins them once it knows of the death, so that what is not interrupted
  * succeeds. Events are lines "rank nanoseconds event details", as in survivor.c: "blocked k" before operation k, and
  * "result k CLASS" after it.
@@ -63,10 +64,10 @@ static MPI_Comm inherit(MPI_Comm origin, const char *scope, const char *how) {
 }
 
 /* The victim waits for its death in MPI: a process that sends it the first message needs an answer before. */
-static void wait_to_die(void) {
+static void wait_to_die(MPI_Comm comm, int rank) {
     int never, flag;
     MPI_Request from_itself;
-    MPI_Irecv(&never, 1, MPI_INT, world_rank, OTHER_TAG, calm, &from_itself);
+    MPI_Irecv(&never, 1, MPI_INT, rank, OTHER_TAG, comm, &from_itself);
     for (;;) {
         MPI_Test(&from_itself, &flag, MPI_STATUS_IGNORE);
         usleep(200);
@@ -181,6 +182,27 @@ static int join_in(MPI_Comm comm, const char *name, int members) {
     return first;
 }
 
+/* Spawns so many victims. */
+static MPI_Comm spawn(char **arguments, int victims) {
+    MPI_Comm inter;
+    MPI_Info local = info_with_scope("local");
+    MPI_Comm_spawn(arguments[0], arguments + 1, victims, MPI_INFO_NULL, 0, calm, &inter, MPI_ERRCODES_IGNORE);
+    MPI_Comm_set_info(inter, local);
+    MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
+    MPI_Info_free(&local);
+    return inter;
+}
+
+/* One that was spawned: it lives until it is killed. */
+static void be_victim(MPI_Comm parents, const char *dir) {
+    int size;
+    MPI_Comm_remote_size(parents, &size);
+    world_rank += size;
+    open_diary(dir);
+    event("ready");
+    wait_to_die(MPI_COMM_SELF, 0);
+}
+
 int main(int count, char **arguments) {
     const char *dir = "", *scope = "local", *how = "set", *where = "inside", *operations[MOST_OPERATIONS];
     int operation_count = 0;
@@ -191,26 +213,35 @@ int main(int count, char **arguments) {
         else if (!strcmp(arguments[i], "--victim-is")) where = arguments[++i];
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
     }
+    bool inside = !strcmp(where, "inside"), spawns = !strcmp(where, "spawned");
+    MPI_Comm victims = MPI_COMM_NULL;
+    if (spawns && getenv("OMPI_PARENT_PORT")) {
+        MPI_Init(NULL, NULL);
+        MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+        MPI_Comm_get_parent(&victims);
+        be_victim(victims, dir);
+    }
     enter_world(&count, &arguments, dir);
 
     MPI_Info local = info_with_scope("local");
     MPI_Comm_dup_with_info(MPI_COMM_WORLD, local, &calm);
     MPI_Info_free(&local);
-    bool inside = !strcmp(where, "inside");
+    if (spawns) victims = spawn(arguments, operation_count);
     MPI_Comm comms[MOST_OPERATIONS];
     for (int k = 0; k < operation_count; k++) {
         int victim = world_size - 1 - k;
-        MPI_Comm_split(calm, world_rank < victim + inside ? 1 : MPI_UNDEFINED, world_rank, &comms[k]);
+        int members = spawns ? world_size : victim + inside;
+        MPI_Comm_split(calm, world_rank < members ? 1 : MPI_UNDEFINED, world_rank, &comms[k]);
         if (comms[k] != MPI_COMM_NULL) comms[k] = inherit(comms[k], scope, how);
     }
     static int never[MOST_OPERATIONS];
     for (int k = 0; k < operation_count; k++)
-        MPI_Irecv(&never[k], 1, MPI_INT, world_size - 1 - k, TAG, calm, &from_victim[k]);
+        MPI_Irecv(&never[k], 1, MPI_INT, spawns ? k : world_size - 1 - k, TAG, spawns ? victims : calm, &from_victim[k]);
     MPI_Barrier(calm);
     event("ready");
     for (int k = 0; k < operation_count; k++) {
         int victim = world_size - 1 - k;
-        if (world_rank == victim) wait_to_die();
+        if (!spawns && world_rank == victim) wait_to_die(calm, world_rank);
         /* The scope global counts deaths from here on: all before must be known. */
         if (k > 0) wait_for_death(&from_victim[k - 1]);
         MPI_Comm comm = comms[k];
@@ -221,12 +252,13 @@ int main(int count, char **arguments) {
             wait_for_death(&from_victim[k]);
             /* From any source: a message of rank 0 could come before the news of the death. */
             bool waits_too = inside && !strcmp(operations[k], "any");
-            code = waits_too ? wait_in(comm, "any") : join_in(comm, operations[k], victim);
+            code = waits_too ? wait_in(comm, "any") : join_in(comm, operations[k], spawns ? world_size : victim);
         } else
             code = wait_in(comm, operations[k]);
         event("result %d %d", k, class_of(code));
     }
     wait_for_death(&from_victim[operation_count - 1]);
+    if (spawns) MPI_Comm_free(&victims);
     event("done");
     event("finalized %d", MPI_Finalize());
     return 0;

@@ -19,9 +19,11 @@ const UNSENT: &str = "77 or 0";
 const AT_ONCE: usize = 5;
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// The columns of the table: scopes, and for each whether the victim is a member or elsewhere in the job.
+/// The columns of the table: scopes, and for each whether the victim is a member or elsewhere, in the job or in one that
+/// was spawned.
 const SCOPES: [&str; 3] = ["local", "group", "global"];
 const PLACES: [&str; 2] = ["inside", "outside"];
+const SPAWNED: &str = "spawned";
 
 /// How an operation ends for those who are blocked in it on rank 0, which lives and joins them when it knows of the
 /// death. Rank 0 gets the same.
@@ -55,7 +57,7 @@ const BLOCKED: [(&str, [[&str; 2]; 3]); 21] = [
 fn expected(operation: &str, scope: &str, place: &str) -> &'static str {
     let row = BLOCKED.iter().find(|row| row.0 == operation).expect("a row of the table").1;
     let column = |names: &[&str], name| names.iter().position(|known| *known == name).expect("a column of the table");
-    row[column(&SCOPES, scope)][column(&PLACES, place)]
+    row[column(&SCOPES, scope)][column(&PLACES, if place == SPAWNED { "outside" } else { place })]
 }
 
 fn scoped() -> &'static Path {
@@ -74,20 +76,23 @@ fn strike(lab: &Lab, program: &Path, job: Job, scope: &str, how: &str, place: &s
     let job = job.diarist(program).arguments(&["--scope", scope, "--how", how, "--victim-is", place]);
     let mut job = job.arguments(operations).start(lab);
     let mut dead = Vec::new();
+    let size = u32::try_from(job.ranks().len()).expect("a few ranks");
+    let at = |number: usize| u32::try_from(number).expect("a few operations");
+    let victim_of = |number| if place == SPAWNED { size + at(number) } else { size - 1 - at(number) };
     for (number, operation) in operations.iter().enumerate() {
-        let victim = 7 - u32::try_from(number).expect("a few operations");
+        let victim = victim_of(number);
         dead.push(victim);
         let living = job.others(&dead);
         let all_wrote =
             |diaries: &Diaries, event: &str| living.iter().all(|rank| about(diaries, *rank, event, number).is_some());
         let what = |event: &str| format!("{event} in {operation} ({scope}, {how}, {place})");
-        job.wait(&what("blocked"), LIMIT, |diaries| all_wrote(diaries, "blocked"));
+        job.wait(&what("blocked"), LIMIT, |diaries| all_wrote(diaries, "blocked") && diaries.has(victim, "ready"));
         let _ = job.signal_rank(victim, libc::SIGKILL);
         job.wait(&what("released"), LIMIT, |diaries| all_wrote(diaries, "result"));
     }
     let outcome = job.finish();
     for (number, operation) in operations.iter().enumerate() {
-        for rank in 0..7 - u32::try_from(number).expect("a few operations") {
+        for rank in 0..victim_of(number).min(size) {
             let (class, expected) =
                 (about(&outcome.diaries, rank, "result", number), expected(operation, scope, place));
             let what =
@@ -140,6 +145,31 @@ fn global_with_a_victim_inside() {
 #[test]
 fn global_with_a_victim_outside() {
     column("global", "outside");
+}
+
+/// The victims were spawned, on nodes of their own.
+fn spawned_column(scope: &str) {
+    let all: Vec<&str> = BLOCKED.iter().map(|row| row.0).collect();
+    in_lab(|lab| {
+        for operations in all.chunks(AT_ONCE - 1) {
+            strike(lab, scoped(), Job::new().ranks(4), scope, "set", SPAWNED, operations);
+        }
+    });
+}
+
+#[test]
+fn local_with_a_spawned_victim() {
+    spawned_column("local");
+}
+
+#[test]
+fn group_with_a_spawned_victim() {
+    spawned_column("group");
+}
+
+#[test]
+fn global_with_a_spawned_victim() {
+    spawned_column("global");
 }
 
 /// What `MPI_Comm_dup` hands on interrupts as what was set.
