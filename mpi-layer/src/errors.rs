@@ -8,7 +8,6 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use plthook::ObjectFile;
 use rdma_heartbeat::clock;
 
 use crate::RANK;
@@ -40,13 +39,8 @@ pub fn watch() {
     let stock = unsafe { library.function(INVOKE) };
     let Some(stock) = stock.filter(|_| STOCK.get().is_none()) else { return };
     let _ = STOCK.set(stock);
-    // SAFETY: the handle is that of a loaded library, and the function has the type of the one whose place it takes.
-    unsafe {
-        let Ok(object) = ObjectFile::open_by_handle(library.handle()) else { return };
-        if let Ok(mut replaced) = object.replace(&INVOKE.to_string_lossy(), invoke as *const _) {
-            replaced.discard();
-        }
-    }
+    // SAFETY: of the type of the function whose place it takes.
+    unsafe { library.redirect(INVOKE, invoke as *const _) };
 }
 
 /// MPI has been told of a death.

@@ -131,6 +131,11 @@ impl Internals {
         answer
     }
 
+    /// How many members the group of a communicator has that this process is in.
+    pub fn size_of(&self, comm: Object) -> c_int {
+        self.number(self.size, comm)
+    }
+
     /// Whether a communicator has more than one member, all in one group.
     pub fn is_intracommunicator_of_several(&self, comm: Object) -> bool {
         self.number(self.is_inter, comm) == 0 && self.number(self.size, comm) > 1

@@ -13,11 +13,13 @@ mod collectives;
 mod communicators;
 mod connections;
 mod construction;
+mod constructors;
 mod defaults;
 mod dynamic;
 mod early;
 mod endpoints;
 mod errors;
+mod graphs;
 mod handles;
 mod internals;
 mod keys;
@@ -51,6 +53,7 @@ use connections::Connections;
 use openmpi::OpenMpi;
 use rdma_heartbeat::logging::say;
 use rdma_heartbeat::segment::{Entry, FIRST_RANK_VARIABLE, Phase, SEGMENT_VARIABLE, Segment};
+use waiting::Need;
 
 /// Status of Open MPI's component functions.
 const SUCCESS: c_int = 0;
@@ -133,14 +136,24 @@ impl Rank {
     #[cold]
     fn look(&self) -> c_int {
         let seen = SEEN.load(Ordering::Relaxed);
+        let is_new = self.segment.glance() != seen;
+        if !is_new && waiting::is_resting() {
+            return 0;
+        }
         agreements::tell();
-        let events = if self.segment.glance() == seen { 0 } else { self.catch_up() };
+        let events = if is_new { self.catch_up() } else { 0 };
         // The others may have ended operations, by which agreements have deaths to be told of.
-        let watches = waiting::look(self.number) | calls::look() | agreements::tell();
-        EXPECTED.store(if watches { ALWAYS } else { SEEN.load(Ordering::Relaxed) }, Ordering::Relaxed);
-        // Another thread may have asked for more turns meanwhile.
-        if !watches && (calls::look() | agreements::tell()) {
-            watch_progress();
+        let (need, watches) = (waiting::look(self.number), calls::look() | agreements::tell());
+        let needs_turns = watches || need != Need::Nothing;
+        EXPECTED.store(if needs_turns { ALWAYS } else { SEEN.load(Ordering::Relaxed) }, Ordering::Relaxed);
+        if !watches {
+            if need == Need::Rarely {
+                waiting::rest();
+            }
+            // Another thread may have asked for more turns meanwhile.
+            if calls::look() | agreements::tell() {
+                watch_progress();
+            }
         }
         events
     }
@@ -178,6 +191,7 @@ impl Rank {
 /// Has the progress loop look for what there is to do.
 fn watch_progress() {
     EXPECTED.store(ALWAYS, Ordering::Relaxed);
+    waiting::wake();
 }
 
 /// Open MPI holds a rank of this job dead from now on.
@@ -314,6 +328,8 @@ pub extern "C" fn rw_rank_init_done() {
             rank.enter(Phase::Running);
             communicators::initialised();
             numbers::watch();
+            constructors::watch();
+            graphs::watch();
             errors::watch();
             if rank.mpi().is_some() && openmpi::register_progress(progress) {
                 REGISTERED.store(true, Ordering::Relaxed);

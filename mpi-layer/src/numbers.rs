@@ -8,9 +8,13 @@
 //! its number until `MPI_Finalize`: it is held. Once its program has freed it ringwatch interrupts it no more.
 //!
 //! Not so one with two groups: Open MPI takes half of it apart when it is freed (comm.c:2153), and then cannot interrupt it.
+//!
+//! A constructor that fails when the members have proposed a number sets it free, also where this process has not taken it
+//! for the new communicator, because another one has it (`ompi_comm_nextcid_check_flag`). That one would get no message
+//! any more. Here nobody sets a number free but the communicator that has it.
 
-use std::collections::BTreeMap;
-use std::ffi::c_int;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, c_int};
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -26,6 +30,12 @@ const ADD: usize = 4 * size_of::<Object>();
 const DELETE: usize = 5 * size_of::<Object>();
 pub const INTERRUPT: usize = 6 * size_of::<Object>();
 
+/// Of `ompi_communicator_t`: its number in this process.
+const NUMBER: usize = 0xd8;
+/// In which libmpi changes a place of a table of pointers.
+const SET_ITEM: &CStr = c"opal_pointer_array_set_item";
+
+type SetItem = unsafe extern "C" fn(Object, c_int, Object) -> c_int;
 type Change = unsafe extern "C" fn(Object) -> c_int;
 /// What is interrupted, and whether only its collectives.
 pub type Interrupt = unsafe extern "C" fn(Object, bool) -> c_int;
@@ -36,7 +46,21 @@ struct Stock {
     interrupt: Interrupt,
 }
 
+/// How places of tables are changed, and the table of all communicators by their numbers.
+struct Table {
+    set_item: SetItem,
+    communicators: Object,
+}
+
+// SAFETY: addresses of what lives as long as libmpi.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
 static STOCK: OnceLock<Stock> = OnceLock::new();
+static TABLE: OnceLock<Table> = OnceLock::new();
+/// Numbers that communicators have which were made since `MPI_Init`.
+static TAKEN: Mutex<BTreeSet<c_int>> = Mutex::new(BTreeSet::new());
 /// The communicators of one group that were made since `MPI_Init`, and whether each is held here.
 static ALL: Mutex<BTreeMap<usize, bool>> = Mutex::new(BTreeMap::new());
 /// There may be communicators that have seen no failure.
@@ -46,8 +70,8 @@ static OVER: AtomicBool = AtomicBool::new(false);
 
 /// Stands where Open MPI tells its messages of communicators. At the end of `MPI_Init`.
 pub fn watch() {
-    let module = Internals::fitting().and_then(|_| Library::loaded()).and_then(|library| library.symbol(c"mca_pml"));
-    let Some(module) = module else { return };
+    let Some(library) = Internals::fitting().and_then(|_| Library::loaded()) else { return };
+    let Some(module) = library.symbol(c"mca_pml") else { return };
     // SAFETY: the table of functions of pml.h in an Open MPI that fits; nobody else runs in MPI yet.
     unsafe {
         let (add, delete) = (module.byte_add(ADD).cast::<Option<Change>>(), module.byte_add(DELETE).cast());
@@ -57,8 +81,32 @@ pub fn watch() {
             add.write(Some(added));
             delete.write(Some(deleted as Change));
             interrupt.write(Some(interrupted));
+            // SAFETY: the type is that of opal_pointer_array.h.
+            let (set_item, communicators) = (library.function(SET_ITEM), library.symbol(c"ompi_mpi_communicators"));
+            if let (Some(set_item), Some(communicators)) = (set_item, communicators) {
+                let _ = TABLE.set(Table { set_item, communicators });
+                library.redirect(SET_ITEM, set as *const _);
+            }
         }
     }
+}
+
+/// In place of Open MPI's own function.
+unsafe extern "C" fn set(table: Object, place: c_int, value: Object) -> c_int {
+    let Some(stock) = TABLE.get() else { return 0 };
+    let is_freed = value.is_null() && table == stock.communicators && !OVER.load(Ordering::Acquire);
+    if is_freed && lock(&TAKEN).contains(&place) {
+        return 0;
+    }
+    // SAFETY: the stock function with the arguments that were meant for it.
+    unsafe { (stock.set_item)(table, place, value) }
+}
+
+/// # Safety
+/// A communicator that lives, in an Open MPI that fits.
+unsafe fn number_of(comm: Object) -> c_int {
+    // SAFETY: as required of the caller.
+    unsafe { comm.byte_add(NUMBER).cast::<c_int>().read() }
 }
 
 unsafe extern "C" fn added(comm: Object) -> c_int {
@@ -66,6 +114,10 @@ unsafe extern "C" fn added(comm: Object) -> c_int {
     // SAFETY: the stock function with the argument that was meant for it.
     let code = unsafe { (stock.add)(comm) };
     // Of one that was not added Open MPI does not say when it goes.
+    if code == 0 {
+        // SAFETY: Open MPI passes a communicator, which has its number.
+        lock(&TAKEN).insert(unsafe { number_of(comm) });
+    }
     if code == 0 && Internals::get().is_some_and(|mpi| !mpi.is_intercommunicator(comm)) {
         lock(&ALL).insert(comm as usize, false);
         NEW.store(true, Ordering::Release);
@@ -75,6 +127,8 @@ unsafe extern "C" fn added(comm: Object) -> c_int {
 
 unsafe extern "C" fn deleted(comm: Object) -> c_int {
     lock(&ALL).remove(&(comm as usize));
+    // SAFETY: Open MPI passes a communicator, which has its number still.
+    lock(&TAKEN).remove(&unsafe { number_of(comm) });
     // SAFETY: as above.
     STOCK.get().map_or(0, |stock| unsafe { (stock.delete)(comm) })
 }

@@ -6,6 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::AtomicI32;
 
+use plthook::ObjectFile;
 use rdma_heartbeat::versions;
 
 /// `PMIX_ERR_PROC_TERM_WO_SYNC`, the status under which Open MPI expects to hear of a dead process.
@@ -284,9 +285,17 @@ impl Library {
         [c"libmpi.so.40", c"libopen_mpi.so.40"].into_iter().map(open).find(|handle| !handle.is_null()).map(Self)
     }
 
-    /// What the dynamic linker knows it by.
-    pub fn handle(&self) -> *mut c_void {
-        self.0
+    /// Has libmpi call `ours` wherever it calls `name`, which is its own or of a library below it, by its table of jumps.
+    /// Returns whether it does.
+    ///
+    /// # Safety
+    /// `ours` is a function of the same type, which stays for ever.
+    pub unsafe fn redirect(&self, name: &CStr, ours: *const c_void) -> bool {
+        // SAFETY: the handle is that of a loaded library.
+        let Ok(object) = (unsafe { ObjectFile::open_by_handle(self.0) }) else { return false };
+        // SAFETY: as required of the caller.
+        let replaced = unsafe { object.replace(&name.to_string_lossy(), ours.cast()) };
+        replaced.map(|mut replaced| replaced.discard()).is_ok()
     }
 
     /// A function by its name.

@@ -75,6 +75,11 @@ impl Request {
         unsafe { (*request).status.error }
     }
 
+    /// Its errors are those of its communicator from now on.
+    pub fn be_collective(&mut self) {
+        self.kind = TYPE_COLLECTIVE;
+    }
+
     /// Ends the operation otherwise.
     pub fn set_code(&mut self, code: c_int) {
         self.status.error = code;

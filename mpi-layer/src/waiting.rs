@@ -1,8 +1,8 @@
 //! Says what this rank waits in after a death where nothing can end that: Open MPI 5.0 waits for ever for a dead process in
 //! one-sided communication, and in constructors that send messages of their own.
 //!
-//! The progress loop looks at its own stack, once a second for some time after each death. Whoever is in the same function
-//! of these at ten looks, and has made no other such call meanwhile, gets a sentence.
+//! The progress loop looks at its own stack, once a second for some time after each death and every five seconds from then on.
+//! Whoever is in the same function of these for ten seconds, and has made no other such call meanwhile, gets a sentence.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
@@ -13,15 +13,18 @@ use rdma_heartbeat::logging::say;
 
 use crate::line::lock;
 
-/// Time between two looks.
+/// Time between two looks after a death, for so many looks, and then.
 const STEP: Duration = Duration::from_secs(1);
-/// So many looks at the same call are a wait.
-const LOOKS: u32 = 10;
-/// A death is looked after for so many steps.
 const STEPS: u32 = 30;
+const LATER: Duration = Duration::from_secs(5);
+/// Who is seen in the same call for so long, and so often, waits.
+const LONG: Duration = Duration::from_secs(10);
+const LOOKS: u32 = 3;
+/// Turns of the progress loop between two looks at the clock, later.
+const TURNS: u32 = 1000;
 
 /// Functions of MPI in which a rank may wait for the dead, by the beginnings of their names.
-const UNINTERRUPTED: [&str; 11] = [
+const UNINTERRUPTED: [&str; 12] = [
     "MPI_Win_",
     "MPI_Put",
     "MPI_Get",
@@ -32,6 +35,7 @@ const UNINTERRUPTED: [&str; 11] = [
     "MPI_Fetch_and_op",
     "MPI_Compare_and_swap",
     "MPI_Comm_create_group",
+    "MPI_Comm_create_from_group",
     "MPI_Intercomm_",
 ];
 
@@ -39,18 +43,29 @@ static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
 /// Calls that were seen to begin or end.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
+/// Turns of the progress loop that nobody needs.
+static RESTING: AtomicU32 = AtomicU32::new(0);
+
 struct Watch {
     next: Instant,
     steps: u32,
+    present: Option<Wait>,
+}
+
+/// A call that this rank was seen in.
+struct Wait {
+    function: String,
+    /// Of [`CALLS`].
     calls: u32,
-    function: Option<String>,
+    since: Instant,
     looks: u32,
+    is_told: bool,
 }
 
 /// A process of the job is dead.
 pub fn begin() {
-    let calls = CALLS.load(Ordering::Relaxed);
-    *lock(&WATCH) = Some(Watch { next: Instant::now() + STEP, steps: 0, calls, function: None, looks: 0 });
+    *lock(&WATCH) = Some(Watch { next: Instant::now() + STEP, steps: 0, present: None });
+    RESTING.store(0, Ordering::Relaxed);
 }
 
 /// A call of one of those functions, or what one of them does only once.
@@ -58,35 +73,80 @@ pub fn moved() {
     CALLS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A turn of the progress loop of this rank; false if no further one is needed.
-pub fn look(rank: u32) -> bool {
-    let Ok(mut watch) = WATCH.try_lock() else { return true };
-    let Some(present) = watch.as_mut() else { return false };
-    if Instant::now() < present.next {
-        return true;
-    }
-    if let Some(function) = present.step() {
+/// What a rank needs turns of the progress loop for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    Nothing,
+    /// A look at the clock now and then.
+    Rarely,
+    EveryTurn,
+}
+
+/// A turn of the progress loop of this rank.
+pub fn look(rank: u32) -> Need {
+    let Ok(mut watch) = WATCH.try_lock() else { return Need::EveryTurn };
+    let Some(present) = watch.as_mut() else { return Need::Nothing };
+    if Instant::now() >= present.next
+        && let Some((function, duration)) = present.step()
+    {
         say(&format!(
-            "ringwatch: rank {rank} has been in {function} for {LOOKS} s, since a process died: if it waits for that one, nothing ends it (Open MPI 5.0 does not interrupt this function)"
+            "ringwatch: rank {rank} has been in {function} for {} s, since a process died: if it waits for that one, nothing ends it (Open MPI 5.0 does not interrupt this function)",
+            duration.as_secs()
         ));
-        present.steps = STEPS;
     }
-    if present.steps >= STEPS {
-        *watch = None;
+    if present.steps < STEPS { Need::EveryTurn } else { Need::Rarely }
+}
+
+/// No turn is needed for some time, unless [`wake`] is called or somebody dies.
+pub fn rest() {
+    RESTING.store(TURNS, Ordering::Relaxed);
+}
+
+/// Every turn is needed.
+pub fn wake() {
+    RESTING.store(0, Ordering::Relaxed);
+}
+
+/// Whether this turn is not needed.
+pub fn is_resting() -> bool {
+    let left = RESTING.load(Ordering::Relaxed);
+    if left > 0 {
+        // Threads may count the same turn, and one that is woken up may be put to rest: it is for a thousand turns.
+        RESTING.store(left - 1, Ordering::Relaxed);
     }
-    watch.is_some()
+    left > 0
 }
 
 impl Watch {
-    /// The function in which this rank waits, if it does.
-    fn step(&mut self) -> Option<String> {
-        self.next = Instant::now() + STEP;
-        self.steps += 1;
-        let (function, calls) = (present_function(), CALLS.load(Ordering::Relaxed));
-        let is_same = function.is_some() && function == self.function && calls == self.calls;
-        self.looks = if is_same { self.looks + 1 } else { 1 };
-        (self.function, self.calls) = (function, calls);
-        self.function.clone().filter(|_| self.looks >= LOOKS)
+    /// The function in which this rank waits, and how long it has, once for each wait.
+    fn step(&mut self) -> Option<(String, Duration)> {
+        let now = Instant::now();
+        self.steps = self.steps.saturating_add(1);
+        self.next = now + if self.steps < STEPS { STEP } else { LATER };
+        self.seen(now, present_function(), CALLS.load(Ordering::Relaxed))
+    }
+
+    /// At this time, this rank is in a function, and so many calls were counted.
+    fn seen(&mut self, now: Instant, function: Option<String>, calls: u32) -> Option<(String, Duration)> {
+        let Some(function) = function else {
+            self.present = None;
+            return None;
+        };
+        match &mut self.present {
+            Some(wait) if wait.function == function && wait.calls == calls => {
+                wait.looks = wait.looks.saturating_add(1);
+                let duration = now.duration_since(wait.since);
+                if wait.is_told || wait.looks < LOOKS || duration < LONG {
+                    return None;
+                }
+                wait.is_told = true;
+                Some((function, duration))
+            }
+            other => {
+                *other = Some(Wait { function, calls, since: now, looks: 1, is_told: false });
+                None
+            }
+        }
     }
 }
 
@@ -110,5 +170,52 @@ pub fn symbol(address: *mut c_void) -> Option<String> {
         let mut info: libc::Dl_info = std::mem::zeroed();
         let found = libc::dladdr(address, &mut info) != 0 && !info.dli_sname.is_null();
         found.then(|| CStr::from_ptr(info.dli_sname).to_string_lossy().into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a rank says when it is seen in these functions, as so many calls were counted, so many seconds after a death.
+    fn told(looks: &[(u64, &str, u32)]) -> Vec<(String, u64)> {
+        let start = Instant::now();
+        let mut watch = Watch { next: start, steps: 0, present: None };
+        let mut said = Vec::new();
+        for (second, function, calls) in looks {
+            let function = (!function.is_empty()).then(|| (*function).to_owned());
+            said.extend(watch.seen(start + Duration::from_secs(*second), function, *calls));
+        }
+        said.into_iter().map(|(function, duration)| (function, duration.as_secs())).collect()
+    }
+
+    #[test]
+    fn a_wait_is_told_once() {
+        let looks: Vec<_> = (1..=30).map(|second| (second, "MPI_Win_lock", 5)).collect();
+        assert_eq!(told(&looks), [("MPI_Win_lock".to_owned(), 10)]);
+    }
+
+    #[test]
+    fn a_wait_that_begins_long_after_a_death_is_told() {
+        assert_eq!(told(&[(85, "", 0), (90, "MPI_Put", 1), (95, "MPI_Put", 1)]), []);
+        let looks = [(85, "", 0), (90, "MPI_Put", 1), (95, "MPI_Put", 1), (100, "MPI_Put", 1), (105, "MPI_Put", 1)];
+        assert_eq!(told(&looks), [("MPI_Put".to_owned(), 10)]);
+    }
+
+    #[test]
+    fn who_calls_again_and_again_does_not_wait() {
+        let looks: Vec<_> = (1..=100).map(|second| (second, "MPI_Win_lock", second as u32)).collect();
+        assert_eq!(told(&looks), []);
+        let looks: Vec<_> = (1..=100).map(|second| (second, ["MPI_Put", "MPI_Get"][second as usize % 2], 5)).collect();
+        assert_eq!(told(&looks), []);
+        let looks: Vec<_> =
+            (1..=100).map(|second| (second, ["MPI_Put", ""][usize::from(second % 9 == 0)], 5)).collect();
+        assert_eq!(told(&looks), []);
+    }
+
+    #[test]
+    fn a_second_wait_is_told_as_well() {
+        let looks: Vec<_> = (0..60).map(|second| (second, "MPI_Win_lock", 5 + second as u32 / 30)).collect();
+        assert_eq!(told(&looks).len(), 2);
     }
 }

@@ -9,7 +9,8 @@
  *
  * For operation k, counted from 0, the one is the rank size - 1 - k. Afterwards a communicator that all were in is
  * shrunk, and every constructor is called on what comes out of it. Events are lines "rank nanoseconds event details", as
- * in survivor.c: "blocked k" before operation k, "result k CLASS" after it, and "made k OP CLASS" after each of the others.
+ * in survivor.c: "blocked k" before operation k, "result k CLASS" after it, "half-built k" if it has
+ * left a handle, and "made k OP CLASS" after each of the others.
  */
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -80,7 +81,7 @@ int main(int count, char **arguments) {
     event("ready");
     for (int k = 0; k < operation_count; k++) {
         int one = world_size - 1 - k, code;
-        MPI_Comm made, living;
+        MPI_Comm made = MPI_COMM_NULL, living;
         while (world_rank == one && dies) pause();
         if (world_rank == one) {
             for (int peer = 0; peer < one; peer++) MPI_Recv(NULL, 0, MPI_INT, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -90,6 +91,8 @@ int main(int count, char **arguments) {
             if (!dies) MPI_Send(NULL, 0, MPI_INT, one, TAG, MPI_COMM_WORLD);
             code = construct(operations[k], comms[k], &made);
             event("result %d %d", k, class_of(code));
+            /* MPI_Comm_idup gives the handle before anybody knows whether it will fail. */
+            if (made != MPI_COMM_NULL && strcmp(operations[k], "idup")) event("half-built %d", k);
         }
         if (dies) wait_for_death(&from_victim[k]);
         code = MPIX_Comm_shrink(all[k], &living);

@@ -3,10 +3,13 @@
  *
  *   owned --events DIR --scope SCOPE --victim-is WHERE [--shared] OP...
  *   owned --events DIR --keys
- *   owned --events DIR --holds-lock OP      the victim holds the lock of rank 0's part of the window
+ *   owned --events DIR --scope SCOPE --holds-lock [--later SECONDS] OP
  *
  *   SCOPE    local, group or global
  *   --shared windows are of memory that their members share
+ *   --holds-lock
+ *            the victim holds the lock of rank 0's part of the window
+ *   --later  rank 0 joins the others so long after the death
  *   --answers-late
  *            a victim that gets SIGUSR1 answers what it was asked meanwhile
  *   WHERE    inside: the victim is a member; outside: it is not
@@ -224,7 +227,7 @@ static void keys(const char *path) {
 
 int main(int count, char **arguments) {
     const char *dir = "", *scope = "local", *where = "inside", *operations[MOST_OPERATIONS];
-    int operation_count = 0, provided;
+    int operation_count = 0, provided, later = 0;
     bool shows_keys = false, holds_lock = false, shares = false, answers = false;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
@@ -232,6 +235,7 @@ int main(int count, char **arguments) {
         else if (!strcmp(arguments[i], "--victim-is")) where = arguments[++i];
         else if (!strcmp(arguments[i], "--keys")) shows_keys = true;
         else if (!strcmp(arguments[i], "--holds-lock")) holds_lock = true;
+        else if (!strcmp(arguments[i], "--later")) later = atoi(arguments[++i]);
         else if (!strcmp(arguments[i], "--shared")) shares = true;
         else if (!strcmp(arguments[i], "--answers-late")) answers = true;
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
@@ -295,6 +299,9 @@ int main(int count, char **arguments) {
         for (int any; access(away, F_OK); usleep(200)) MPI_Iprobe(0, TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
         event("blocked %d", k);
         if (is_after || world_rank == 0) wait_for_death(&from_victim[k]);
+        long long start = now_ns();
+        for (int any; world_rank == 0 && now_ns() - start < later * 1000000000LL; usleep(200))
+            MPI_Iprobe(0, TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
         int peer = inside && !strstr(name, "_living") ? victim : 0;
         code = is_of_window(name) ? on_window(windows[k], name, peer) : on_file(files[k], name);
         event("result %d %d", k, class_of(code));

@@ -219,6 +219,8 @@ static int constructor(MPI_Comm comm, const char *name) {
         MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
         MPI_Comm_free(&made);
     }
+    /* MPI_Comm_idup gives the handle before anybody knows whether it will fail. */
+    if (code != MPI_SUCCESS && made != MPI_COMM_NULL && strcmp(name, "idup")) event("half-built %s", name);
     return code;
 }
 

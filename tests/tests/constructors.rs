@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use system_tests::diary::{Diaries, PROC_FAILED, REVOKED};
+use system_tests::diary::{Diaries, Entry, PROC_FAILED, REVOKED};
 use system_tests::job::compile;
 use system_tests::{Job, in_lab};
 
 const SUCCESS: &str = "0";
-/// What Open MPI's own `MPI_Comm_idup` makes of every error of a failure.
-const INTERN: &str = "17";
 /// Constructors that begin with the number of the new communicator.
 const NUMBERING: [&str; 5] = ["dup", "idup", "create", "cart_create", "idup"];
 /// What everybody does after each.
@@ -47,12 +45,13 @@ fn newer_ones_go_on(how: &str, class: &str) {
         }
         let outcome = job.finish();
         for ((number, operation), one) in NUMBERING.iter().enumerate().zip(ones) {
-            let expected = if *operation == "idup" { INTERN } else { class };
             for rank in 0..one {
                 let of = |event| about(&outcome.diaries, rank, event, number).collect::<Vec<_>>();
                 let result = of("result");
-                let what = format!("{operation} at rank {rank} ends with {expected}, not {result:?}");
-                outcome.require(result == [expected], &what);
+                let what = format!("{operation} at rank {rank} ends with {class}, not {result:?}");
+                outcome.require(result == [class], &what);
+                let half = of("half-built");
+                outcome.require(half.is_empty(), &format!("{operation} leaves no handle at rank {rank}: {half:?}"));
                 let (made, all) = (of("made"), AFTERWARDS.map(|name| format!("{name} {SUCCESS}")));
                 outcome.require(made == all, &format!("after {operation} rank {rank} makes others: {made:?}"));
             }
@@ -89,5 +88,40 @@ fn messages_that_arrive_after_their_communicator_was_freed_are_not_taken_for_tho
             outcome.finalized(rank);
         }
         outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
+
+/// Of graphs whose edges some other member tells.
+#[test]
+fn graphs_have_the_edges_that_the_members_told() {
+    in_lab(|lab| {
+        for uniform in ["local", "create", "coll"] {
+            let options = ["--mca", "coll_ringwatch_error_uniform", uniform];
+            let outcome = Job::new().options(&options).diarist(&compile("graphs", "mpicc")).run(lab);
+            for rank in 0..8 {
+                let right = outcome.diaries.of(rank).filter(|entry| entry.event == "right").count();
+                outcome.require(right == 10, &format!("rank {rank} has ten graphs, not {right} ({uniform})"));
+                outcome.finalized(rank);
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
+    });
+}
+
+/// A constructor that fails sets a number free that this process has not taken for the new communicator, since another one
+/// has it: that one would get no message any more.
+#[test]
+fn a_constructor_that_fails_takes_no_other_communicators_number() {
+    in_lab(|lab| {
+        for seed in 1..=10 {
+            let seed_text = seed.to_string();
+            let outcome = Job::new().diarist(&compile("taken", "mpicc")).arguments(&["--seed", &seed_text]).run(lab);
+            for rank in 0..7 {
+                let heard = outcome.diaries.first(rank, "heard").map(Entry::text);
+                let what = format!("rank {rank} hears itself on its own communicators: {heard:?} (seed {seed})");
+                outcome.require(heard.as_deref() == Some("6"), &what).finalized(rank);
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
     });
 }

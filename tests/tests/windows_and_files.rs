@@ -338,11 +338,25 @@ fn a_file_operation_that_others_end_fails_before_the_notice_comes() {
     });
 }
 
-/// Whoever waits for a lock that the dead held says it.
+/// Who waits for a lock that the dead held is interrupted as in every operation, if the scope counts the dead.
+#[test]
+fn a_lock_that_the_dead_held_is_not_waited_for_with_scope_group() {
+    in_lab(|lab| {
+        for scope in ["group", "global"] {
+            for job in [Job::new(), sharing()] {
+                let job = job.arguments(&["--holds-lock"]);
+                strike_as(lab, job, scope, "inside", &["win_lock_alone_living"], |_, _| REVOKED);
+            }
+        }
+    });
+}
+
+/// Whoever waits for a lock that the dead held says it, also who asks for it long after the death.
 #[test]
 fn a_wait_that_nothing_ends_is_told() {
     in_lab(|lab| {
-        let mut job = Job::new().diarist(program()).arguments(&["--holds-lock", "win_lock_alone_living"]).start(lab);
+        let arguments = ["--holds-lock", "--later", "31", "win_lock_alone_living"];
+        let mut job = Job::new().diarist(program()).arguments(&arguments).start(lab);
         let waiting = [1, 2, 3, 4, 5, 6];
         job.wait("blocked at a lock", LIMIT, |diaries| {
             waiting.iter().all(|rank| about(diaries, *rank, "blocked", 0).is_some())
@@ -354,6 +368,9 @@ fn a_wait_that_nothing_ends_is_told() {
         let told = wait_until(LIMIT, || waiting.iter().all(|rank| job.stderr().contains(&sentence(rank))));
         if !told {
             job.fail("every rank says what it waits in");
+        }
+        if !wait_until(LIMIT * 2, || job.stderr().contains("ringwatch: rank 0 has been in MPI_Win_lock for 1")) {
+            job.fail("so does rank 0, which has asked for the lock when nobody had died for 31 s");
         }
         for rank in 0..7 {
             let _ = job.signal_rank(rank, libc::SIGKILL);
