@@ -86,7 +86,8 @@ fn strike(lab: &Lab, program: &Path, job: Job, scope: &str, how: &str, place: &s
         let all_wrote =
             |diaries: &Diaries, event: &str| living.iter().all(|rank| about(diaries, *rank, event, number).is_some());
         let what = |event: &str| format!("{event} in {operation} ({scope}, {how}, {place})");
-        job.wait(&what("blocked"), LIMIT, |diaries| all_wrote(diaries, "blocked") && diaries.has(victim, "ready"));
+        let is_there = |diaries: &Diaries| place != SPAWNED || diaries.has(victim, "ready");
+        job.wait(&what("blocked"), LIMIT, |diaries| all_wrote(diaries, "blocked") && is_there(diaries));
         let _ = job.signal_rank(victim, libc::SIGKILL);
         job.wait(&what("released"), LIMIT, |diaries| all_wrote(diaries, "result"));
     }
