@@ -9,10 +9,15 @@
 //!
 //! A connection on which nothing waits is left to its end, with what the dead had sent before.
 //!
-//! Offsets are those of btl_tcp_component.h, btl_tcp_proc.h and btl_tcp_endpoint.h on x86-64, and every object is asked
+//! However a connection breaks, two things that Open MPI 5.0.7 does with its fragments are done in order: an answer to a
+//! one-sided operation has no function that is to hear of its end (`btl_base_am_rdma.c`, am_rdma_response), which is called
+//! all the same (`btl_tcp_endpoint.c`, mca_btl_tcp_endpoint_close); and a message that itself finds the connection broken
+//! is queued on the closed socket (mca_btl_tcp_endpoint_send), where nothing ends it.
+//!
+//! Offsets are those of btl_tcp_component.h, btl_tcp_proc.h, btl_tcp_endpoint.h, btl.h and opal_list.h on x86-64, and every object is asked
 //! for its class first.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::objects::Object;
@@ -31,17 +36,31 @@ const FRAGMENTS: usize = 0x78;
 const SEND_LOCK: usize = 0xc8;
 /// Of `opal_list_t`: how many are in it.
 const LENGTH: usize = 0x38;
+/// Of `opal_list_t`: what stands before its first item, and of every item: the next one.
+const SENTINEL: usize = 0x10;
+const NEXT: usize = 0x10;
+/// Of `mca_btl_base_descriptor_t`.
+const CALLBACK: usize = 0x48;
+/// `OPAL_ERR_UNREACH`
+const UNREACHABLE: c_int = -12;
 /// Values of an endpoint's state.
 const CONNECTING: c_int = 0;
 const FAILED: c_int = 3;
 const CONNECTED: c_int = 4;
+
+const CLOSE: &CStr = c"mca_btl_tcp_endpoint_close";
+const SEND: &CStr = c"mca_btl_tcp_endpoint_send";
+
+type Close = unsafe extern "C" fn(Object);
+type SendOn = unsafe extern "C" fn(Object, Object) -> c_int;
 
 /// What ringwatch uses of Open MPI's TCP transport.
 pub struct Connections {
     component: Object,
     classes: Classes,
     find: unsafe extern "C" fn(Object, ProcessName, *mut Object) -> c_int,
-    close: unsafe extern "C" fn(Object),
+    close: Close,
+    send: SendOn,
     event_users_increment: unsafe extern "C" fn(),
 }
 
@@ -78,9 +97,21 @@ impl Connections {
                     list: library.symbol(c"opal_list_t_class")?,
                 },
                 find: library.function(c"opal_proc_table_get_value")?,
-                close: library.function(c"mca_btl_tcp_endpoint_close")?,
+                close: library.function(CLOSE)?,
+                send: library.function(SEND)?,
                 event_users_increment: library.function(c"opal_progress_event_users_increment")?,
             })
+        }
+    }
+
+    /// Stands where connections are closed and messages are sent.
+    pub fn watch() {
+        let Some(own) = Self::get() else { return };
+        let Some(library) = Library::with(own.close as *mut c_void) else { return };
+        // SAFETY: of the types of the functions whose places they take (btl_tcp_endpoint.h).
+        unsafe {
+            library.redirect(CLOSE, close as *const c_void);
+            library.redirect(SEND, send as *const c_void);
         }
     }
 
@@ -147,11 +178,87 @@ impl Connections {
                 (self.event_users_increment)();
             }
             if closes {
-                (self.close)(endpoint);
+                close(endpoint);
             }
         }
     }
+
+    /// Whether this is an endpoint that has failed.
+    ///
+    /// # Safety
+    /// An object.
+    unsafe fn has_failed(&self, endpoint: Object) -> bool {
+        // SAFETY: the offsets are those of an endpoint, with a list.
+        unsafe {
+            class(endpoint) == self.classes.endpoint
+                && class(endpoint.byte_add(FRAGMENTS)) == self.classes.list
+                && endpoint.byte_add(STATE).cast::<c_int>().read_volatile() == FAILED
+        }
+    }
 }
+
+/// Closes a connection. What has nobody to hear of its end has nobody to be told.
+unsafe extern "C" fn close(endpoint: Object) {
+    let Some(own) = Connections::get() else { return };
+    // SAFETY: Open MPI passes an endpoint and holds its lock; items of its list, and what it is sending, are descriptors.
+    unsafe {
+        if own.has_failed(endpoint) {
+            let current = endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>().read();
+            if !current.is_null() {
+                be_heard(current);
+            }
+            let end = endpoint.byte_add(FRAGMENTS + SENTINEL);
+            let mut item = next(end);
+            while item != end {
+                be_heard(item);
+                item = next(item);
+            }
+        }
+        (own.close)(endpoint);
+    }
+}
+
+/// Sends a message. One that has met the broken connection itself fails as all later ones do.
+unsafe extern "C" fn send(endpoint: Object, fragment: Object) -> c_int {
+    let Some(own) = Connections::get() else { return UNREACHABLE };
+    // SAFETY: Open MPI passes an endpoint and a fragment; of one that has failed nothing is sent, so the fragment is either
+    // at an end or still there.
+    unsafe {
+        let code = (own.send)(endpoint, fragment);
+        let current = endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>();
+        if code == 0 && own.has_failed(endpoint) && current.read() == fragment {
+            current.write(std::ptr::null_mut());
+            return UNREACHABLE;
+        }
+        code
+    }
+}
+
+/// The item after one.
+///
+/// # Safety
+/// An item of a list, or its sentinel.
+unsafe fn next(item: Object) -> Object {
+    // SAFETY: as required of the caller.
+    unsafe { item.byte_add(NEXT).cast::<Object>().read() }
+}
+
+/// Gives a descriptor that has none a function that hears of its end.
+///
+/// # Safety
+/// A descriptor.
+unsafe fn be_heard(descriptor: Object) {
+    // SAFETY: as required of the caller.
+    unsafe {
+        let callback = descriptor.byte_add(CALLBACK).cast::<*const c_void>();
+        if callback.read().is_null() {
+            callback.write(hear_nothing as *const c_void);
+        }
+    }
+}
+
+/// `mca_btl_base_completion_fn_t`
+unsafe extern "C" fn hear_nothing(_transport: Object, _endpoint: Object, _descriptor: Object, _status: c_int) {}
 
 /// Address of an object's class.
 ///

@@ -331,6 +331,7 @@ pub extern "C" fn rw_rank_init_done() {
             constructors::watch();
             graphs::watch();
             errors::watch();
+            Connections::watch();
             if rank.mpi().is_some() && openmpi::register_progress(progress) {
                 REGISTERED.store(true, Ordering::Relaxed);
             } else {

@@ -285,7 +285,20 @@ impl Library {
         [c"libmpi.so.40", c"libopen_mpi.so.40"].into_iter().map(open).find(|handle| !handle.is_null()).map(Self)
     }
 
-    /// Has libmpi call `ours` wherever it calls `name`, which is its own or of a library below it, by its table of jumps.
+    /// The loaded library that has a function or a variable.
+    pub fn with(symbol: *mut c_void) -> Option<Self> {
+        // SAFETY: any address may be asked for; the name is that of a loaded library, terminated.
+        unsafe {
+            let mut info: libc::Dl_info = std::mem::zeroed();
+            if libc::dladdr(symbol, &mut info) == 0 || info.dli_fname.is_null() {
+                return None;
+            }
+            let handle = libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+            (!handle.is_null()).then_some(Self(handle))
+        }
+    }
+
+    /// Has this library call `ours` wherever it calls `name`, which is its own or of a library below it, by its table of jumps.
     /// Returns whether it does.
     ///
     /// # Safety

@@ -290,7 +290,8 @@ pub fn finished(nspace: &CStr) {
     if job.jobs.finish(nspace) {
         job.tell_if_nobody_is_left(nspace);
         job.pass_on_statuses();
-        job.supervisor.finish();
+        // PRRTE says so in prterun when the whole job has ended, elsewhere when this node's part has.
+        if job.me == 0 { job.supervisor.finish() } else { job.supervisor.leave() }
     }
 }
 
@@ -341,7 +342,7 @@ pub fn has_ended(nspace: &CStr, rank: u32) -> bool {
 /// A local client ended without finalizing, or is about to.
 pub fn client_lost(nspace: &CStr, rank: u32) {
     if let Some((job, rank)) = numbered(nspace, rank) {
-        job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
+        job.supervisor.report(ToDaemon::RankLost { rank, reason: RankReason::Reported });
     }
 }
 
@@ -365,7 +366,7 @@ pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
     match kind {
         ProcessEvent::Other | ProcessEvent::DaemonLost => false,
         ProcessEvent::Ended => {
-            job.supervisor.tell(&ToDaemon::RankEnded(number));
+            job.supervisor.report(ToDaemon::RankEnded(number));
             // Whoever was reported dead may be reported as ended again with the last of its node.
             !lock(&job.terminated).insert(number)
         }
@@ -377,13 +378,13 @@ pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
         // PRRTE would end the whole job: for the survivors it is a death like any other.
         ProcessEvent::NonZeroExit => {
             lock(&job.dissatisfied).insert(number);
-            job.supervisor.tell(&ToDaemon::RankLost { rank: number, reason: RankReason::Reported });
+            job.supervisor.report(ToDaemon::RankLost { rank: number, reason: RankReason::Reported });
             runtime.report_rank_lost(nspace, rank);
             true
         }
         // PRRTE counts every report as one more process that has ended, and ends the job when the count is full.
         ProcessEvent::Abnormal => {
-            job.supervisor.tell(&ToDaemon::RankLost { rank: number, reason: RankReason::Reported });
+            job.supervisor.report(ToDaemon::RankLost { rank: number, reason: RankReason::Reported });
             !lock(&job.counted).insert(number)
         }
     }
@@ -393,10 +394,10 @@ pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
 fn own_rank_state(nspace: &CStr, rank: u32, state: u32) {
     if let (Some((job, rank)), Some(runtime)) = (numbered(nspace, rank), OWN_RANKS.get()) {
         match runtime.classify(state) {
-            ProcessEvent::Ended => job.supervisor.tell(&ToDaemon::RankEnded(rank)),
+            ProcessEvent::Ended => job.supervisor.report(ToDaemon::RankEnded(rank)),
             // Of a rank that never came to MPI only its own node can say so.
             ProcessEvent::Abnormal | ProcessEvent::NonZeroExit => {
-                job.supervisor.tell(&ToDaemon::RankLost { rank, reason: RankReason::Reported });
+                job.supervisor.report(ToDaemon::RankLost { rank, reason: RankReason::Reported });
             }
             _ => {}
         }

@@ -58,6 +58,8 @@ pub struct Supervisor {
     control: Mutex<Option<Channel>>,
     /// Process number of the present `ringwatchd`, and what stands for it as long as it lives.
     present: Mutex<Option<(i32, OwnedFd)>>,
+    /// What the runtime has said about ranks: a `ringwatchd` that is started again knows nothing of it.
+    reports: Mutex<Vec<ToDaemon>>,
     finished: AtomicBool,
     /// Whether `ringwatchd` may stop this process, as it does while its node is out of contact with that of prterun.
     holds: bool,
@@ -110,6 +112,7 @@ impl Supervisor {
             segment: segment.try_clone()?,
             control: Mutex::new(None),
             present: Mutex::new(None),
+            reports: Mutex::default(),
             finished: AtomicBool::new(false),
             holds,
         })
@@ -147,17 +150,41 @@ impl Supervisor {
         }
     }
 
-    /// The job has ended: the next end of `ringwatchd` is not a failure.
+    /// Tells what every later `ringwatchd` has to know, too.
+    pub fn report(&self, packet: ToDaemon) {
+        self.tell(&packet);
+        lock(&self.reports).push(packet);
+    }
+
+    fn repeat_reports(&self) {
+        let reports = lock(&self.reports).clone();
+        reports.iter().for_each(|packet| self.tell(packet));
+    }
+
+    /// No rank is left on this node. Its `ringwatchd` is looked after all the same as long as the others go on: they would
+    /// take the node for dead, with ranks that have ended in order.
+    pub fn leave(&self) {
+        self.report(ToDaemon::Finished);
+    }
+
+    /// The job, or this process, has come to its end: the next end of `ringwatchd` is not a failure.
     pub fn finish(&self) {
         if !self.finished.swap(true, Ordering::SeqCst) {
             self.tell(&ToDaemon::Finished);
         }
+        // Whoever is in PMIx leaves it first: it may be taken down next.
+        drop(lock(&self.control));
         // One that is stopped has nothing to say any more, and would keep prterun's folder.
-        if let Some((pid, pidfd)) = lock(&self.present).as_ref() {
-            if Pin::take(*pid).is_ok_and(|pin| pin.stopped().is_some()) {
+        if self.is_stopped() {
+            if let Some((_, pidfd)) = lock(&self.present).as_ref() {
                 kill(pidfd);
             }
         }
+    }
+
+    fn is_stopped(&self) -> bool {
+        let pid = lock(&self.present).as_ref().map(|(pid, _)| *pid);
+        pid.is_some_and(|pid| Pin::take(pid).is_ok_and(|pin| pin.stopped().is_some()))
     }
 
     fn is_finished(&self) -> bool {
@@ -173,19 +200,31 @@ impl Supervisor {
             if self.is_finished() {
                 return;
             }
+            instance = match self.start_again(job, &mut deaths) {
+                Ok(instance) => instance,
+                Err(why) => return self.give_up(job, &why),
+            };
+            // What the old one was told in its last moments it may not have passed on.
+            self.repeat_reports();
+            job.lost_daemons().into_iter().for_each(|daemon| self.tell(&ToDaemon::ConnectionLost(daemon)));
+        }
+    }
+
+    /// One has died. The next one may, too, before it has taken its first packet.
+    fn start_again(&self, job: &Job, deaths: &mut Vec<Instant>) -> Result<Instance, String> {
+        loop {
             deaths.retain(|death| death.elapsed() < RESTART_WINDOW);
             deaths.push(Instant::now());
             if deaths.len() > MAX_RESTARTS {
-                return self.give_up(job, "ringwatchd died again and again");
+                return Err("ringwatchd died again and again".into());
             }
             lock(&self.startup).incarnation += 1;
             repeat_news(job);
-            instance = match self.spawn() {
-                Ok(instance) => instance,
-                Err(error) => return self.give_up(job, &format!("ringwatchd cannot be started again ({error})")),
-            };
-            // What the old one was told in its last moments it may not have passed on.
-            job.lost_daemons().into_iter().for_each(|daemon| self.tell(&ToDaemon::ConnectionLost(daemon)));
+            match self.spawn() {
+                // Its pid is free already, or the other end of its socket is closed.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EPIPE | libc::ECONNRESET)) => {}
+                started => return started.map_err(|error| format!("ringwatchd cannot be started again ({error})")),
+            }
         }
     }
 
@@ -229,9 +268,12 @@ impl Supervisor {
             let now = job.segment.beats();
             if now != beats || self.is_finished() || late {
                 (beats, beaten) = (now, Instant::now());
-            } else if beaten.elapsed() > if now == at_first { stall.max(STARTING) } else { stall } {
-                kill(&instance.pidfd);
-                return;
+            } else if beaten.elapsed() > stall {
+                let starts = now == at_first && beaten.elapsed() < STARTING;
+                if !starts || self.is_stopped() {
+                    kill(&instance.pidfd);
+                    return;
+                }
             }
             self.end_exchanges_with_the_dead(job);
         }
@@ -279,6 +321,7 @@ impl Supervisor {
 
     /// For a `ringwatchd` that is started again.
     pub fn keep_spawned(&self, spawned: &Spawned) {
+        lock(&self.reports).retain(|packet| !matches!(packet, ToDaemon::Finished));
         self.startup.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).spawned.push(spawned.clone());
     }
 

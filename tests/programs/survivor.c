@@ -26,11 +26,13 @@
  *                        "after" in the collectives that follow
  *   --init-fault R:WHERE:HOW      WHERE is before, during, halfway (when Open MPI
  *                        has made its first communicators, and sends nothing in
- *                        them yet) or after MPI_Init, or late: the rank only
- *                        keeps the others waiting in it
+ *                        them yet) or after MPI_Init, or told: before it, once
+ *                        the file "go" is there, or late: the rank only keeps
+ *                        the others waiting in it
  *   --finalize-fault R:WHERE:HOW  WHERE is entry (in a callback of
  *                        MPI_Finalize), during (while it waits for the others),
- *                        after, or late: the rank keeps the others waiting
+ *                        after, or late: the rank keeps the others waiting.
+ *                        HOW may be linger, too: it waits for the file "end"
  *   --mix F,F            after OP and between recoveries, rounds of these families
  *                        (see families.h) in turn, instead of four collectives
  *   --child DIR          alone: spawned by the family spawn (see families.h)
@@ -135,6 +137,7 @@ static void die(const char *how) {
     else if (!strcmp(how, "exit3")) exit(3);
     else if (!strcmp(how, "quit0")) _exit(0);
     else if (!strcmp(how, "hangup")) { closefrom(0); for (;;) pause(); }
+    else if (!strcmp(how, "linger")) { while (!file_exists("end")) usleep(1000); return; }
     else if (!strcmp(how, "leave3")) syscall(SYS_exit, 3);
     else if (!strcmp(how, "sleep")) { sleep_uninterruptibly(); return; }
     else if (!strcmp(how, "stop")) { raise(SIGSTOP); event("woke"); return; }
@@ -413,6 +416,10 @@ int PMIx_Fence_nb(const void *members, size_t count, const void *info, size_t in
 static void initialise(int *count, char ***arguments) {
     bool mine = init_fault.rank == world_rank;
     if (mine && !strcmp(init_fault.where, "before")) die(init_fault.how);
+    if (mine && !strcmp(init_fault.where, "told")) {
+        while (!file_exists("go")) usleep(1000);
+        die(init_fault.how);
+    }
     if (!strcmp(init_fault.where, "during")) {
         /* MPI_Init waits for every rank: who enters it first stays in it. */
         if (mine) die_inside(init_fault.how);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use system_tests::{Job, Lab, STOP_TIMEOUT, TIMEOUT, in_lab, process};
+use system_tests::{Job, Lab, SLACK, STOP_TIMEOUT, TIMEOUT, in_lab, process};
 
 /// Signals the prted of a host, whose ranks are to be dead within `limit`.
 fn prted_is_lost(lab: &Lab, job: Job, operation: &str, host: &str, signal: i32, limit: Duration) {
@@ -15,7 +15,7 @@ fn prted_is_lost(lab: &Lab, job: Job, operation: &str, host: &str, signal: i32, 
     job.loses(host);
     let at = system_tests::clock::now();
     process::signal(runtime, signal);
-    job.wait_until_gone("ranks and daemons of the lost node", &pids, limit * 2 + system_tests::SLACK);
+    job.wait_until_gone("ranks and daemons of the lost node", &pids, limit * 2 + SLACK);
     job.finish().recovered(&victims).told_within(&victims, at, limit);
 }
 
@@ -164,6 +164,64 @@ fn ringwatchd_stopped_is_replaced() {
     in_lab(|lab| ringwatchd_comes_back(lab, "h2", libc::SIGSTOP, 2));
 }
 
+/// The others would take the node for dead.
+#[test]
+fn ringwatchd_killed_after_the_ranks_of_its_node_have_ended() {
+    in_lab(|lab| {
+        for signal in [libc::SIGKILL, libc::SIGSTOP] {
+            let mut job = Job::new().arguments(&["--op", "none", "--finalize-fault", "5:after:linger"]).start(lab);
+            job.wait_for("finalized", &job.others(&[5]));
+            let pids = [job.pid(6), job.pid(7)];
+            job.wait_until_gone("the ranks of h4", &pids, SLACK * 5);
+            // What its prted makes of that has no other trace.
+            std::thread::sleep(SLACK);
+            job.replaces_watcher("h4", signal);
+            if job.log("h1").contains("declared") {
+                job.fail("nobody is declared dead");
+            }
+            job.end();
+            job.finish().finished_without(&[]);
+        }
+    });
+}
+
+/// A program in place of `ringwatchd` that on its `turn`th start on a host, once the file `armed` is there, does something else
+/// first.
+fn daemon_that(name: &str, turn: u32, does: &str) -> (String, String) {
+    let daemon = format!("/tmp/system-tests/{name}");
+    let script = format!(
+        "#!/bin/sh\ncount=$0.$(hostname)\nif [ -e $0.armed ]; then\n    echo >>$count\n    if [ $(wc -l <$count) = {turn} ]; then {does}; fi\nfi\nexec ringwatchd \"$@\"\n"
+    );
+    std::fs::write(&daemon, script).expect("/tmp can be written");
+    system_tests::lab::run("chmod", &["755", &daemon]);
+    let armed = format!("{daemon}.armed");
+    let _ = std::fs::remove_file(&armed);
+    for host in system_tests::lab::HOSTS {
+        let _ = std::fs::remove_file(format!("{daemon}.{host}"));
+    }
+    (daemon, armed)
+}
+
+/// It is not one that is only slow to start.
+#[test]
+fn ringwatchd_stopped_as_it_is_started_is_replaced() {
+    in_lab(|lab| {
+        let (daemon, armed) = daemon_that("ringwatchd-stopped", 1, "kill -STOP $$");
+        let job = Job::new().parameter("timeout", "600ms").parameter("daemon", &daemon);
+        let mut job = job.blocked_in("allreduce", &[]).start(lab);
+        job.wait_until_blocked();
+        for host in ["h1", "h3"] {
+            std::fs::write(&armed, "").expect("/tmp can be written");
+            job.replaces_watcher(host, libc::SIGKILL);
+            std::fs::remove_file(&armed).expect("it is there");
+        }
+        job.end();
+        let outcome = job.finish();
+        outcome.finished_without(&[]);
+        outcome.require(outcome.diaries.all("error").next().is_none(), "nobody is declared dead");
+    });
+}
+
 /// A rank that dies while nobody watches it is found by the next `ringwatchd`.
 #[test]
 fn a_rank_dies_together_with_its_ringwatchd() {
@@ -215,7 +273,7 @@ fn a_node_whose_ringwatchd_cannot_come_back_is_lost() {
         job.loses("h3");
         let at = system_tests::clock::now();
         process::signal(job.watcher("h3").pid, libc::SIGKILL);
-        job.wait_until_gone("ranks and prted of the node", &pids, TIMEOUT * 2 + system_tests::SLACK);
+        job.wait_until_gone("ranks and prted of the node", &pids, TIMEOUT * 2 + SLACK);
         job.finish().recovered(&[4, 5]).told_within(&[4, 5], at, TIMEOUT);
     });
 }

@@ -202,6 +202,25 @@ fn ringwatchd_killed_inside_init_is_started_again() {
     });
 }
 
+/// What its prted told the one that is stopped, its successor has to be told again.
+#[test]
+fn a_rank_exits_before_init_while_its_ringwatchd_is_stopped() {
+    in_lab(|lab| {
+        for how in ["exit0", "exit3"] {
+            let fault = format!("{VICTIM}:told:{how}");
+            let mut job = Job::new().arguments(&["--op", "none", "--init-fault", &fault]).start(lab);
+            job.wait_for("enters-init", &job.others(&[VICTIM]));
+            let watcher = job.watcher("h3").pid;
+            process::signal(watcher, libc::SIGSTOP);
+            let _ = job.go();
+            job.wait_until_gone("the stopped ringwatchd", &[watcher], SLACK * 2);
+            let outcome = job.finish();
+            outcome.require(outcome.diaries.has(VICTIM, "dies"), "the victim comes to die");
+            ended_or_recovered(&outcome, &[VICTIM]);
+        }
+    });
+}
+
 /// A node is gone before any of its ranks has started.
 #[test]
 fn node_killed_while_the_job_is_launched() {

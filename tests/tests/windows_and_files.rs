@@ -379,6 +379,31 @@ fn a_wait_that_nothing_ends_is_told() {
     });
 }
 
+/// Answers to one-sided operations of a process that dies wait in connections to it, which break: that is no more than
+/// its death.
+#[test]
+fn a_process_dies_to_which_others_owe_answers() {
+    in_lab(|lab| {
+        let program = compile("answers", "mpicc");
+        let mut job = Job::new().on(&system_tests::lab::HOSTS, 1).diarist(&program).start(lab);
+        job.wait_for("asked", &[3]);
+        job.wait_for("answers", &[0, 1, 2]);
+        // Until their connections are full, of which nothing else can be seen.
+        std::thread::sleep(Duration::from_millis(300));
+        let _ = job.signal_rank(3, libc::SIGKILL);
+        let outcome = job.finish();
+        for rank in 0..3 {
+            let said = |event: &str| outcome.diaries.first(rank, event).map(|entry| entry.text());
+            let (told, left) = (said("told"), said("left"));
+            let is_told = [PROC_FAILED, REVOKED].map(Some).contains(&told.as_deref());
+            outcome.require(is_told, &format!("rank {rank} is told, not {told:?}"));
+            outcome.require(left.as_deref() == Some("3 3"), &format!("rank {rank} goes on, not {left:?}"));
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
+
 /// A correct program may have a member begin only when another has begun, uniform or not.
 #[test]
 fn what_is_begun_with_a_uniform_file_waits_for_nobody() {

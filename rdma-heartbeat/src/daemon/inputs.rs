@@ -118,6 +118,7 @@ impl Daemon {
         info!(job = spawned.nspace, first = spawned.first, ranks = spawned.rank_nodes.len(), "spawned");
         let (late, facts) = self.job.spawn(&spawned, now);
         self.startup.spawned.push(spawned);
+        self.finished = false;
         self.watch.extend(&self.segment, |rank| self.startup.name_of(rank));
         if !late.is_empty() {
             self.tell_of_ranks(late, "the node of the spawned rank is dead".into());

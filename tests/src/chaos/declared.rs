@@ -129,7 +129,9 @@ impl Declared {
         let mut declared: BTreeSet<u32> = self.deaths.iter().map(|death| death.rank).collect();
         self.spawned_are(&declared, struck, outcome);
         declared.retain(|rank| spared != Some(*rank) && !has_left(rank) && !outcome.is_spawned(*rank));
-        let unsaid = |rank: &&u32| !declared.contains(rank) && may_go_unsaid(**rank, struck, outcome.ended_at);
+        // mpirun itself may have waited for a node that was cut off just then.
+        let ended_at = self.ended.unwrap_or(outcome.ended_at);
+        let unsaid = |rank: &&u32| !declared.contains(rank) && may_go_unsaid(**rank, struck, ended_at);
         let unsaid: Vec<u32> = dead.iter().filter(unsaid).copied().collect();
         let said: Vec<u32> = dead.iter().filter(|rank| !unsaid.contains(rank)).copied().collect();
         let what = format!("the history declares {said:?}, and nobody else, not {declared:?}");

@@ -16,8 +16,9 @@ use crate::lab::ALL_HOSTS;
 use crate::process::Process;
 use crate::{Job, Lab, Running, SLACK, STOP_TIMEOUT, TIMEOUT, process};
 
-/// How long the survivors may take to go on before that counts as a hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the survivors may take to go on before that counts as a hang: Linux 6.18 keeps a rank that yields from its
+/// processor for a minute, where others do so, too.
+const PATIENCE: Duration = Duration::from_secs(180);
 /// A cut that is well below every timeout of the job, from before it to after it.
 const HARMLESS_CUT: Duration = Duration::from_millis(180);
 /// A stop of one rank that is below its limit, from before it to after it.
