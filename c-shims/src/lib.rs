@@ -28,6 +28,9 @@ pub mod pmix {
         /// is dead: PMIx counts those who were dead before among those to come. May be called from any thread until the
         /// components are closed; does not block.
         pub fn rw_pmix_end_exchanges_with_the_dead();
+        /// Has `rw_plugin_client_is_there` called for every process of this node that is connected, in PMIx's own thread. May
+        /// be called from any thread until the components are closed; does not block.
+        pub fn rw_pmix_look_at_clients();
         /// Rank of this process in its own namespace: the number of the runtime daemon.
         pub fn rw_pmix_my_rank() -> u32;
         /// Namespace of this process.
@@ -54,9 +57,9 @@ pub mod prte {
         /// Has daemons that ask for the addresses of a process told that there are none, if `rw_plugin_has_ended` says so. Takes
         /// `prte_rml_base` and `prte_rml_send_buffer_nb`; does nothing if no such question is expected.
         pub fn rw_prte3_answer_for_the_ended(messages: *mut c_void, send: *mut c_void);
-        /// Switches a parameter of PRRTE's framework `state` on, the default for jobs whose launch does not say; does nothing
-        /// if there is no such parameter.
-        pub fn rw_prte3_switch_on(parameter: *const c_char);
+        /// Switches a parameter of PRRTE's framework `state` on, the default for jobs whose launch does not say; false, and
+        /// nothing is done, if there is no such parameter or the user has set it.
+        pub fn rw_prte3_switch_on(parameter: *const c_char) -> bool;
         /// Number of runtime daemons, prterun's own included.
         pub fn rw_prte3_num_daemons(process_info: *const c_void) -> u32;
         /// Calls `prte_get_proc_daemon_vpid`.

@@ -121,6 +121,7 @@ static const pmix_pnet_base_component_t net_component = {
     PMIX_PNET_BASE_VERSION_1_0_0,
     .pmix_mca_component_name = "ringwatch",
     PMIX_MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
+    .pmix_mca_open_component = rw_plugin_open_net,
     .pmix_mca_query_component = net_query,
 };
 RW_EXPORTED_TABLE(pmix_mca_pnet_ringwatch_component, net_component)
@@ -363,6 +364,28 @@ void rw_pmix_end_exchanges_with_the_dead(void)
     pmix_shift_caddy_t *caddy = PMIX_NEW(pmix_shift_caddy_t);
     if (NULL != caddy) {
         PMIX_THREADSHIFT(caddy, look_at_exchanges);
+    }
+}
+
+/* In PMIx's own thread. */
+static void look_at_clients(int fd, short what, void *data)
+{
+    (void) fd, (void) what;
+    pmix_shift_caddy_t *caddy = data;
+    PMIX_RELEASE(caddy);
+    for (int n = 0; n < pmix_server_globals.clients.size; n++) {
+        pmix_peer_t *peer = pmix_pointer_array_get_item(&pmix_server_globals.clients, n);
+        if (NULL != peer && NULL != peer->info && NULL != peer->nptr && NULL != peer->nptr->nspace) {
+            rw_plugin_client_is_there(peer->nptr->nspace, peer->info->pname.rank);
+        }
+    }
+}
+
+void rw_pmix_look_at_clients(void)
+{
+    pmix_shift_caddy_t *caddy = PMIX_NEW(pmix_shift_caddy_t);
+    if (NULL != caddy) {
+        PMIX_THREADSHIFT(caddy, look_at_clients);
     }
 }
 

@@ -163,13 +163,17 @@ void rw_prte3_answer_for_the_ended(void *messages, void *send)
 }
 
 /* PRRTE keeps its parameters in PMIx's registry. */
-void rw_prte3_switch_on(const char *parameter)
+bool rw_prte3_switch_on(const char *parameter)
 {
     bool *storage = NULL;
+    pmix_mca_base_var_source_t source = PMIX_MCA_BASE_VAR_SOURCE_MAX;
     int index = pmix_mca_base_var_find("prte", "state", "base", parameter);
-    if (0 <= index && PMIX_SUCCESS == pmix_mca_base_var_get_value(index, &storage, NULL, NULL) && NULL != storage) {
-        *storage = true;
+    if (0 > index || PMIX_SUCCESS != pmix_mca_base_var_get_value(index, &storage, &source, NULL) || NULL == storage
+        || PMIX_MCA_BASE_VAR_SOURCE_DEFAULT != source) {
+        return false;
     }
+    *storage = true;
+    return true;
 }
 
 uint32_t rw_prte3_num_daemons(const void *process_info)

@@ -175,7 +175,7 @@ fn look(segment: &Segment) {
     watch.look(now, segment, &mut sightings);
     watch.broken(segment, &mut sightings);
     let _ = (watch.all_initialised(segment), watch.has_living(segment), watch.has_finalised(0, segment));
-    let mut job = Job::new(&launch(), &[], segment, now);
+    let mut job = Job::new(&launch(), &[], &[], segment, now);
     let _ = job.verdict(now);
     assert!(job.graves().len() <= 4 + 2, "each rank and each node dies once");
 }
@@ -194,6 +194,8 @@ pub(crate) fn launch() -> LaunchData {
         rendezvous: Vec::new(),
         agent: String::new(),
         rank_environment: Vec::new(),
+        changes: Vec::new(),
+        daemon: String::new(),
         ranks_register: true,
         ranks_start_stopped: false,
         parameters: read(&values).expect("defaults are right").parameters,

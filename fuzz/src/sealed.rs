@@ -112,5 +112,6 @@ fn startup(incarnation: u32) -> Startup {
         runtime_pid: 0,
         tools: rdma_heartbeat::greeting::Place::default(),
         spawned: Vec::new(),
+        known: Vec::new(),
     }
 }

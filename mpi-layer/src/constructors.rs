@@ -16,6 +16,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::panic::catch_unwind;
 use std::sync::{Mutex, OnceLock};
 
+use crate::groups;
 use crate::internals::Internals;
 use crate::line::lock;
 use crate::objects::Object;
@@ -184,7 +185,8 @@ unsafe extern "C" fn number(
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: the stock function with the arguments that were meant for it, which has put its request there.
     unsafe {
-        let code = (stock.number)(made, comm, bridge, first, second, sends_first, mode, request);
+        let begin = || (stock.number)(made, comm, bridge, first, second, sends_first, mode, request);
+        let code = groups::numbering(comm, mode, begin);
         let is_watched = code == 0 && lock(&DUPLICATES).contains_key(&(made as usize));
         if is_watched && !Request::is_complete(*request) && (**request).on_complete.is_none() {
             (**request).on_complete_data = made;

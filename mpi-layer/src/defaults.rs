@@ -69,10 +69,11 @@ pub fn before_files_are_opened() -> u32 {
         return 0;
     }
     // All but fcoll/individual use what they could not gather from the dead.
-    let without = |component| {
-        change(c"fcoll", Some(component), c"priority", Default::SteadyFiles, |parameter| parameter.set_integer(0))
-    };
-    without(c"vulcan") | without(c"dynamic") | without(c"dynamic_gen2")
+    let without =
+        |component, what| change(c"fcoll", Some(component), c"priority", what, |parameter| parameter.set_integer(0));
+    without(c"vulcan", Default::NoVulcan)
+        | without(c"dynamic", Default::NoDynamic)
+        | without(c"dynamic_gen2", Default::NoDynamicGen2)
 }
 
 fn change(framework: &CStr, component: Option<&CStr>, name: &CStr, what: Default, set: impl FnOnce(&Parameter)) -> u32 {

@@ -20,6 +20,7 @@ mod early;
 mod endpoints;
 mod errors;
 mod graphs;
+mod groups;
 mod handles;
 mod internals;
 mod keys;
@@ -94,9 +95,11 @@ impl Rank {
             Some((major, minor, _)) if (major, minor) == SERVED => {}
             release => {
                 let named = release.map_or("an unknown release".into(), |(a, b, c)| format!("release {a}.{b}.{c}"));
-                say(&format!(
-                    "ringwatch: this component serves Open MPI 5.0 and is loaded into {named}; the rank runs as without it"
-                ));
+                if rank == first {
+                    say(&format!(
+                        "ringwatch: this component serves Open MPI 5.0 and is loaded into {named}; the ranks run as without it"
+                    ));
+                }
                 return None;
             }
         }
@@ -143,7 +146,7 @@ impl Rank {
         agreements::tell();
         let events = if is_new { self.catch_up() } else { 0 };
         // The others may have ended operations, by which agreements have deaths to be told of.
-        let (need, watches) = (waiting::look(self.number), calls::look() | agreements::tell());
+        let (need, watches) = (waiting::look(self.number), calls::look() | agreements::tell() | groups::look());
         let needs_turns = watches || need != Need::Nothing;
         EXPECTED.store(if needs_turns { ALWAYS } else { SEEN.load(Ordering::Relaxed) }, Ordering::Relaxed);
         if !watches {
@@ -151,7 +154,7 @@ impl Rank {
                 waiting::rest();
             }
             // Another thread may have asked for more turns meanwhile.
-            if calls::look() | agreements::tell() {
+            if calls::look() | agreements::tell() | groups::look() {
                 watch_progress();
             }
         }
@@ -330,6 +333,7 @@ pub extern "C" fn rw_rank_init_done() {
             numbers::watch();
             constructors::watch();
             graphs::watch();
+            groups::watch();
             errors::watch();
             Connections::watch();
             if rank.mpi().is_some() && openmpi::register_progress(progress) {

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::objects::{Base, Class, Classes, Object};
 use crate::openmpi::Library;
 
+/// `OMPI_REQUEST_PML`.
+const TYPE_MESSAGE: c_int = 0;
 /// `OMPI_REQUEST_COLL`, `OMPI_REQUEST_INVALID`, `OMPI_REQUEST_INACTIVE` and `OMPI_REQUEST_ACTIVE`.
 const TYPE_COLLECTIVE: c_int = 4;
 const STATE_INVALID: c_int = 0;
@@ -92,6 +94,28 @@ impl Request {
     pub unsafe fn is_collective(request: *const Self) -> bool {
         // SAFETY: as required of the caller.
         unsafe { (*request).kind == TYPE_COLLECTIVE }
+    }
+
+    /// Whether it is that of a message.
+    ///
+    /// # Safety
+    /// A request that lives.
+    pub unsafe fn is_message(request: *const Self) -> bool {
+        // SAFETY: as required of the caller.
+        unsafe { (*request).kind == TYPE_MESSAGE }
+    }
+
+    /// Ends the operation without its effect, if that is still possible.
+    ///
+    /// # Safety
+    /// A request that lives.
+    pub unsafe fn cancel(request: *mut Self) {
+        // SAFETY: as required of the caller.
+        unsafe {
+            if let Some(cancel) = (*request).cancel {
+                cancel(request, 1);
+            }
+        }
     }
 
     /// Gives a request back to its maker.

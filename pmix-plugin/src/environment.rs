@@ -37,6 +37,11 @@ fn executable() -> Option<PathBuf> {
     std::fs::read_link("/proc/self/exe").ok()
 }
 
+/// Whether PMIx will open the component `pnet/ringwatch`, as far as the command line and the environment tell.
+pub fn has_net_component() -> bool {
+    request::leaves_in(&std::env::var("PMIX_MCA_pnet").unwrap_or_default(), "ringwatch")
+}
+
 /// Removes the folder that prterun has made for its session by now (`prterun.<host>.<pid>.<uid>`), which it would
 /// remove itself only at its own end.
 pub fn remove_session_folder() {

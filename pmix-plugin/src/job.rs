@@ -113,22 +113,23 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
     if !settings.enable {
         return Ok(None);
     }
-    let ring = match ring(runtime.as_ref(), &settings) {
-        Ok(ring) => ring,
-        Err(problem) => {
-            // PRRTE may have started ranks of its own node before it takes the order.
-            say(&format!("ringwatch: {problem}; the launch is stopped"));
-            runtime.end_job(environment::LAUNCH_REFUSED);
-            return Ok(None);
+    match prepare(nspace, runtime.as_ref(), settings) {
+        Ok((launched, bytes)) => {
+            *lock(&LAUNCHED) = Some(launched);
+            Ok(Some(bytes))
         }
-    };
-    let (launch, socket) = prepare(nspace, runtime.as_ref(), settings, ring)?;
-    find_daemon()?;
-    let bytes = launch.to_bytes().map_err(|error| error.to_string())?;
-    *lock(&LAUNCHED) = Some(Launched { launch, socket });
-    // Like the first job, what it spawns.
-    runtime.survive_failures();
-    Ok(Some(bytes))
+        Err(problem) => {
+            stop_launch(runtime.as_ref(), &problem);
+            Ok(None)
+        }
+    }
+}
+
+/// A job that asked for fault tolerance cannot have it. PRRTE may have started ranks of its own node before it takes the
+/// order.
+fn stop_launch(runtime: &dyn Runtime, problem: &str) {
+    say(&format!("ringwatch: {problem}; the launch is stopped"));
+    runtime.end_job(environment::LAUNCH_REFUSED);
 }
 
 fn nodes_of(nspace: &CStr, runtime: &dyn Runtime) -> Vec<NodeId> {
@@ -150,12 +151,9 @@ fn ring(runtime: &dyn Runtime, settings: &Settings) -> Result<Vec<NodeId>, Strin
     Ok(table(&order))
 }
 
-fn prepare(
-    nspace: &CStr,
-    runtime: &dyn Runtime,
-    settings: Settings,
-    ring: Vec<NodeId>,
-) -> Result<(LaunchData, UdpSocket), String> {
+/// What prterun keeps, and what goes to every node.
+fn prepare(nspace: &CStr, runtime: &dyn Runtime, settings: Settings) -> Result<(Launched, Vec<u8>), String> {
+    let ring = ring(runtime, &settings)?;
     let rank_nodes = nodes_of(nspace, runtime);
     let universe = runtime.daemons().max(rank_nodes.iter().copied().max().unwrap_or(0) + 1);
     let addresses = network::addresses(&settings.parameters.interfaces)?;
@@ -171,13 +169,18 @@ fn prepare(
         ring,
         rank_nodes,
         rendezvous,
+        daemon: settings.daemon,
         agent: environment::remote_shell(),
         rank_environment: environment::component_path().into_iter().collect(),
+        // Like the first job, what it spawns.
+        changes: runtime.survive_failures(),
         ranks_register: environment::ranks_have_component(),
         ranks_start_stopped: environment::starts_ranks_stopped(),
         parameters: settings.parameters,
     };
-    Ok((launch, socket))
+    find_daemon()?;
+    let bytes = launch.to_bytes().map_err(|error| error.to_string())?;
+    Ok((Launched { launch, socket }, bytes))
 }
 
 /// Starts `ringwatchd` on this node and returns what the ranks need to know.
@@ -210,18 +213,33 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
             }
             refusal::send(launch.contact(), refusal).map(|()| Vec::new())
         }
-        Err(refusal) => Err(refusal.problem),
+        Err(refusal) => {
+            if let Some(runtime) = RUNTIME.get() {
+                stop_launch(runtime.as_ref(), &refusal.problem);
+            }
+            Ok(Vec::new())
+        }
         Ok(variables) => Ok(variables),
     }
 }
 
 fn find_daemon() -> Result<PathBuf, String> {
-    environment::find_daemon(&parameters::settings().map(|settings| settings.daemon).unwrap_or_default())
+    environment::find_daemon(&own_daemon())
+}
+
+/// What the parameter says on this node.
+fn own_daemon() -> String {
+    parameters::settings().map(|settings| settings.daemon).unwrap_or_default()
 }
 
 fn start_daemon(nspace: &CStr, launch: &LaunchData, me: NodeId) -> Result<Variables, Refusal> {
     let problem = |problem: String| Refusal::of_problem(me, host(), &problem);
-    let daemon = find_daemon().map_err(problem)?;
+    if !crate::sensor_is_open() {
+        return Err(problem("the component psensor/ringwatch is left out there".into()));
+    }
+    // Where the user names none, this node's own files may.
+    let named = if launch.daemon.is_empty() { own_daemon() } else { launch.daemon.clone() };
+    let daemon = environment::find_daemon(&named).map_err(problem)?;
     if me != 0 {
         let found = releases::of(&daemon);
         if found.as_deref() != Some(RELEASE) {
@@ -251,6 +269,7 @@ fn watch(nspace: &CStr, launch: &LaunchData, me: NodeId, daemon: PathBuf) -> Res
         runtime_pid: i32::try_from(std::process::id()).unwrap_or(0),
         tools: Place::default(),
         spawned: Vec::new(),
+        known: Vec::new(),
     };
     let supervisor = Supervisor::new(daemon, startup, socket, &file).map_err(|error| error.to_string())?;
     let job = Arc::new(Job {
@@ -343,6 +362,15 @@ pub fn has_ended(nspace: &CStr, rank: u32) -> bool {
 pub fn client_lost(nspace: &CStr, rank: u32) {
     if let Some((job, rank)) = numbered(nspace, rank) {
         job.supervisor.report(ToDaemon::RankLost { rank, reason: RankReason::Reported });
+    }
+}
+
+/// A local client has come, or has left in order.
+pub fn client_is_known(nspace: &CStr, rank: u32) {
+    if let Some((job, rank)) = numbered(nspace, rank).filter(|(job, _)| job.launch.ranks_register) {
+        if let Some(slot) = job.segment.slot_of(rank) {
+            job.segment.pass_by(slot);
+        }
     }
 }
 

@@ -19,14 +19,18 @@ mod supervisor;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use connections::Tell;
 use rdma_heartbeat::logging::say;
 
 /// `PMIX_SUCCESS`.
 const SUCCESS: c_int = 0;
-/// `PMIX_ERROR`.
-const ERROR: c_int = -1;
+/// `PMIX_ERR_NOT_AVAILABLE`: the component asks to be closed without a word.
+const NOT_AVAILABLE: c_int = -64;
+
+/// Whether PMIx has opened `psensor/ringwatch`, which it does before it opens `pnet/ringwatch`.
+static SENSOR_IS_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// Runs `body` so that no panic crosses into C.
 fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
@@ -49,22 +53,60 @@ pub extern "C" fn rw_plugin_register() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_plugin_open() -> c_int {
     guarded(SUCCESS, || {
+        SENSOR_IS_OPEN.store(true, Ordering::Relaxed);
         if let Err(problem) = environment::check_release() {
             if environment::is_launcher() && environment::wants_fault_tolerance() {
                 say(&format!("ringwatch: {problem}; the job runs as without ringwatch"));
             }
-            return ERROR;
+            return NOT_AVAILABLE;
         }
         if environment::is_launcher() && environment::wants_fault_tolerance() {
-            let usable = parameters::settings().map_err(|invalid| invalid.to_string()).and_then(|all| job::check(&all));
+            let settings = parameters::settings().map_err(|invalid| invalid.to_string());
+            let usable = settings.and_then(|all| {
+                if all.enable && !environment::has_net_component() {
+                    return Err(half("pnet", "psensor"));
+                }
+                job::check(&all)
+            });
             if let Err(problem) = usable {
-                say(&format!("ringwatch: {problem}; nothing was launched"));
-                environment::remove_session_folder();
-                std::process::exit(environment::LAUNCH_REFUSED);
+                refuse(&problem);
             }
         }
         SUCCESS
     })
+}
+
+/// Opens the other component, after the first one.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_plugin_open_net() -> c_int {
+    guarded(SUCCESS, || {
+        if environment::check_release().is_err() {
+            return NOT_AVAILABLE;
+        }
+        if !sensor_is_open() && environment::is_launcher() && environment::wants_fault_tolerance() {
+            refuse(&half("psensor", "pnet"));
+        }
+        SUCCESS
+    })
+}
+
+/// Whether this process has both components.
+fn sensor_is_open() -> bool {
+    SENSOR_IS_OPEN.load(Ordering::Relaxed)
+}
+
+/// One of the two components is left out.
+fn half(missing: &str, present: &str) -> String {
+    format!(
+        "the component {missing}/ringwatch is left out (parameter {missing}), without which {present}/ringwatch cannot work: leave out none of them, or set psensor_ringwatch_enable to false"
+    )
+}
+
+/// Ends prterun before it has launched anything.
+fn refuse(problem: &str) {
+    say(&format!("ringwatch: {problem}; nothing was launched"));
+    environment::remove_session_folder();
+    std::process::exit(environment::LAUNCH_REFUSED);
 }
 
 /// The runtime daemon is about to end.
@@ -158,11 +200,18 @@ pub unsafe extern "C" fn rw_plugin_job_done(nspace: *const c_char) {
 pub unsafe extern "C" fn rw_plugin_client_gone(nspace: *const c_char, rank: u32, finalized: bool) {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
-    guarded((), || {
-        if !finalized {
-            job::client_lost(nspace, rank);
-        }
-    });
+    guarded((), || if finalized { job::client_is_known(nspace, rank) } else { job::client_lost(nspace, rank) });
+}
+
+/// A local client is connected. It has opened Open MPI's components before, if it uses MPI.
+///
+/// # Safety
+/// `nspace` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_client_is_there(nspace: *const c_char, rank: u32) {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded((), || job::client_is_known(nspace, rank));
 }
 
 /// Processes of several namespaces are to be connected.

@@ -276,6 +276,21 @@ impl Supervisor {
                 }
             }
             self.end_exchanges_with_the_dead(job);
+            self.look_at_clients(job);
+        }
+    }
+
+    /// A rank that has none of ringwatch's components says nothing of itself.
+    fn look_at_clients(&self, job: &Job) {
+        let is_unknown = |slot| job.segment.occupant(slot).1 == Phase::Unknown;
+        if !job.launch.ranks_register || !(0..job.segment.slots()).any(is_unknown) {
+            return;
+        }
+        // As above.
+        let _here = lock(&self.control);
+        if !self.is_finished() {
+            // SAFETY: PMIx is initialised while the job runs.
+            unsafe { c_shims::pmix::rw_pmix_look_at_clients() };
         }
     }
 
@@ -307,6 +322,7 @@ impl Supervisor {
                 ranks.into_iter().for_each(|rank| notify(job, rank));
                 connections::look(job);
             }
+            Some(FromDaemon::Learned(known)) => lock(&self.startup).known.push(known),
             Some(FromDaemon::NodeDead { node, .. }) => job.node_dead(node),
             Some(FromDaemon::End { reason, sentence }) => {
                 self.finished.store(true, Ordering::SeqCst);
@@ -335,7 +351,7 @@ impl Supervisor {
         let runtime = nix::unistd::Pid::this().as_raw();
         for slot in 0..job.segment.slots() {
             let (pid, phase) = job.segment.occupant(slot);
-            if phase != Phase::Unknown && phase != Phase::Finalised && job.launch.parameters.fence {
+            if phase.is_registered() && phase != Phase::Finalised && job.launch.parameters.fence {
                 // What stands in the slot any process of the user could have written.
                 let is_rank = |pin: &Pin| {
                     let name = job.jobs.name_of(job.segment.rank(slot));

@@ -40,8 +40,9 @@ pub trait Runtime: Send + Sync {
     /// Has daemons that ask this one for the addresses of a process told that there are none, if `rw_plugin_has_ended` says
     /// so. Only while PRRTE's own thread waits for this one.
     fn answer_for_the_ended(&self);
-    /// Has jobs that are launched from now on go on without ranks that fail, as `mpirun --with-ft` has the first one.
-    fn survive_failures(&self);
+    /// Has jobs that are launched from now on go on without ranks that fail, as `mpirun --with-ft` has the first one, unless
+    /// the user wants it otherwise. Returns the parameters that it has changed, as a user would write them.
+    fn survive_failures(&self) -> Vec<String>;
     /// What a state means.
     fn classify(&self, state: u32) -> ProcessEvent;
     /// Whether the daemons have been told to end.

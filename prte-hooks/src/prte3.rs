@@ -121,11 +121,13 @@ impl Runtime for Prte3 {
         unsafe { prte::rw_prte3_answer_for_the_ended(self.messages, self.send_message) }
     }
 
-    fn survive_failures(&self) {
-        for name in [c"recoverable", c"notify_errors"] {
+    fn survive_failures(&self) -> Vec<String> {
+        let switch_on = |name: &&CStr| {
             // SAFETY: a terminated string; PRRTE's thread, which alone reads the parameters, waits for the caller.
-            unsafe { prte::rw_prte3_switch_on(name.as_ptr()) };
-        }
+            unsafe { prte::rw_prte3_switch_on(name.as_ptr()) }
+        };
+        let changed = [c"recoverable", c"notify_errors"].into_iter().filter(switch_on);
+        changed.map(|name| format!("state_base_{}=true", name.to_string_lossy())).collect()
     }
 
     fn classify(&self, state: u32) -> ProcessEvent {

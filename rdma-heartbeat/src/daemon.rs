@@ -58,6 +58,11 @@ mod served;
 /// Delay of a turn of the loop from which on more may have happened than the poller had told.
 const LATE: Duration = Duration::from_millis(1);
 
+/// How long a runtime daemon may be stopped where ranks may be for ever.
+const STOPPED_RUNTIME: Duration = Duration::from_secs(2);
+/// How often it is looked for defaults that a rank has changed since `MPI_Init`.
+const DEFAULTS_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Why a daemon could not start, or not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -135,6 +140,8 @@ pub struct Daemon {
     /// The plugin said that the job is over.
     finished: bool,
     ready_told: bool,
+    /// When it is looked again for changed defaults.
+    defaults_due: Time,
     /// The runtime daemon is lost, and the others are being told.
     resigned: bool,
     /// At node 0: the sentence for the user, once it has ended the job.
@@ -191,8 +198,8 @@ impl Daemon {
         let lifelines =
             Lifelines::start(segment).map_err(|error| warn!(%error, "deaths are seen at their end only")).ok();
         let segment = Segment::open(segment)?;
-        // Whoever stops mpirun itself, with Ctrl-Z say, means the job to wait.
-        let runtime_limit = parameters.stop_timeout.filter(|_| me != 0);
+        // Whoever stops mpirun itself, with Ctrl-Z say, means the job to wait. The other daemons no debugger stops.
+        let runtime_limit = (me != 0).then(|| parameters.stop_timeout.unwrap_or(STOPPED_RUNTIME));
         let runtime = Runtime::new(startup.runtime_pid, runtime_limit, now)
             .map_err(|error| Failure::Runtime(startup.runtime_pid, error))?;
         let host = logging::host();
@@ -215,7 +222,7 @@ impl Daemon {
         let status = Server::new(&launch.nspace, me, ToolKey::of(&launch.key), startup.tools)
             .map_err(|error| warn!(%error, "ringwatch status will not find this daemon"))
             .ok();
-        let job = Job::new(launch, &startup.spawned, &segment, now);
+        let job = Job::new(launch, &startup.spawned, &startup.known, &segment, now);
         let link = match server {
             Some(server) => {
                 Link::Offloaded(Box::new(Host::new(&host, server, startup.clone(), job.dead_nodes().collect(), now)?))
@@ -253,6 +260,7 @@ impl Daemon {
             hung_up: Vec::new(),
             finished: false,
             ready_told: false,
+            defaults_due: Time::MAX,
             resigned: false,
             sentence: None,
             ending: None,
@@ -271,6 +279,12 @@ impl Daemon {
         let Startup { me, incarnation, runtime_pid, ref launch, .. } = self.startup;
         let (pid, universe, job) = (std::process::id(), launch.universe, launch.nspace.as_str());
         info!(job, node = me, universe, pid, incarnation, runtime_pid, "started");
+        if me == 0 && incarnation == 0 {
+            let variables = launch.rank_environment.iter().map(|(name, value)| format!("{name}={value}"));
+            for changed in launch.changes.iter().cloned().chain(variables) {
+                info!(changed, "default of the runtime set for fault tolerance");
+            }
+        }
         self.poller.add(&self.control, Token::Control)?;
         for descriptor in self.network.iter().flat_map(Network::descriptors) {
             self.poller.add(descriptor, Token::Network)?;
@@ -314,6 +328,7 @@ impl Daemon {
             self.elapse(now);
             self.flush();
             if self.is_done(now) {
+                self.watch.log_defaults(&self.segment);
                 leftovers::remove(Path::new(leftovers::FOLDER), &self.startup.launch.nspace, &self.host);
                 info!("ended");
                 return Ok(());
@@ -391,6 +406,10 @@ impl Daemon {
             }
         }
         self.look_for_readiness(now);
+        if now >= self.defaults_due {
+            self.watch.log_defaults(&self.segment);
+            self.defaults_due = now + DEFAULTS_INTERVAL;
+        }
         self.perform(now);
         if self.startup.me != 0 && self.watch.has_registered(&self.segment) {
             // It never came to MPI_Init, where the others of this node wait for it.
@@ -419,7 +438,8 @@ impl Daemon {
             return;
         }
         self.ready_told = true;
-        self.watch.log_defaults(&self.segment);
+        self.watch.log_unserved(&self.segment);
+        self.defaults_due = now;
         match &mut self.link {
             Link::Meeting(_) => {}
             Link::Ring(member) => member.ready(now, &mut self.actions),

@@ -15,21 +15,27 @@ pub enum Default {
     IgnoreBrokenPipes = 8,
     /// `MPI_Allgatherv` by an algorithm that reports errors.
     HonestAllgatherv = 16,
-    /// Collective I/O by algorithms that bear failures.
-    SteadyFiles = 32,
+    /// Collective I/O by algorithms that bear failures: not by fcoll/vulcan.
+    NoVulcan = 32,
     /// Fast boxes between the processes of a node from the first message on.
     EarlyFastBoxes = 64,
+    /// As [`Self::NoVulcan`]: not by fcoll/dynamic.
+    NoDynamic = 128,
+    /// The same: not by fcoll/dynamic_gen2.
+    NoDynamicGen2 = 256,
 }
 
 impl Default {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::AddProcsCutoff,
         Self::AsyncFinalize,
         Self::NoHan,
         Self::IgnoreBrokenPipes,
         Self::HonestAllgatherv,
-        Self::SteadyFiles,
         Self::EarlyFastBoxes,
+        Self::NoVulcan,
+        Self::NoDynamic,
+        Self::NoDynamicGen2,
     ];
 
     /// The changes in a mask.
@@ -45,8 +51,10 @@ impl Default {
             Self::AsyncFinalize => "async_mpi_finalize=true",
             Self::NoHan => "coll_han_priority=-1",
             Self::IgnoreBrokenPipes => "SIGPIPE=ignored",
-            Self::HonestAllgatherv => "coll_tuned_allgatherv_algorithm=2",
-            Self::SteadyFiles => "fcoll_vulcan_priority=0",
+            Self::HonestAllgatherv => "coll_tuned_use_dynamic_rules=true coll_tuned_allgatherv_algorithm=2",
+            Self::NoVulcan => "fcoll_vulcan_priority=0",
+            Self::NoDynamic => "fcoll_dynamic_priority=0",
+            Self::NoDynamicGen2 => "fcoll_dynamic_gen2_priority=0",
             Self::EarlyFastBoxes => "btl_sm_fbox_threshold=1",
         }
     }

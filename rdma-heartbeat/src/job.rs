@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use propagation::{EndReason, Fact, NodeId, NodeReason, RankReason, Subject, Time};
 
-use crate::launch::{LaunchData, Spawned};
+use crate::launch::{Known, LaunchData, Spawned};
 use crate::segment::{Entry, FLAG_ALL_READY, Segment};
 
 /// News that a fact brought.
@@ -28,7 +28,7 @@ pub struct Grave {
     pub entry: Entry,
     /// When this node learned of it.
     pub at: Time,
-    /// The fact; `None` if it came from the log of an earlier incarnation.
+    /// The fact; `None` if an earlier incarnation had no time to pass it on.
     pub fact: Option<Fact>,
 }
 
@@ -60,9 +60,9 @@ const MOST_UNKNOWN: usize = 4096;
 const NOWHERE: NodeId = NodeId::MAX;
 
 impl Job {
-    /// The account as far as the node's log tells it.
+    /// The account as far as the node's log tells it, with what is known about the deaths in it.
     #[must_use]
-    pub fn new(launch: &LaunchData, spawned: &[Spawned], segment: &Segment, now: Time) -> Self {
+    pub fn new(launch: &LaunchData, spawned: &[Spawned], known: &[Known], segment: &Segment, now: Time) -> Self {
         let ranks = launch.rank_nodes.len();
         let mut job = Self {
             rank_nodes: launch.rank_nodes.clone(),
@@ -88,10 +88,13 @@ impl Job {
         for entry in (0..segment.len()).filter_map(|index| segment.entry(index)) {
             match entry {
                 Entry::Rank(rank) => {
-                    job.bury_rank(rank, now, None);
+                    let node = job.node_of(rank);
+                    let known = known.iter().find(|known| known.tells_of_rank(rank, node));
+                    job.bury_rank(rank, known.map_or(now, |known| known.at), known.map(|known| known.fact));
                 }
                 Entry::Node(node) => {
-                    job.bury_node(node, now, None);
+                    let known = known.iter().find(|known| known.tells_of_node(node));
+                    job.bury_node(node, known.map_or(now, |known| known.at), known.map(|known| known.fact));
                 }
                 Entry::Ready(node) => {
                     job.node_ready(node);

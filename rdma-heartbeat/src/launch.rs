@@ -7,14 +7,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use propagation::{EndReason, NodeId, NodeReason, RankReason, Strategy, Time};
+use propagation::{EndReason, Fact, NodeId, NodeReason, RankReason, Strategy, Subject, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::greeting::Place;
 use crate::versions::{Contact, RELEASE};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 9;
+pub const LAUNCH_VERSION: u16 = 10;
 
 /// Largest packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;
@@ -90,10 +90,14 @@ pub struct LaunchData {
     pub rank_nodes: Vec<NodeId>,
     /// Where node 0 can be reached, most preferred first.
     pub rendezvous: Vec<SocketAddr>,
+    /// Path of `ringwatchd` as the user wrote it; empty means that each node looks for its own.
+    pub daemon: String,
     /// The remote shell with its options, for what the parameter `offload` names.
     pub agent: String,
     /// Variables for the environment of every rank.
     pub rank_environment: Vec<(String, String)>,
+    /// Defaults of the runtime that were changed, for the log.
+    pub changes: Vec<String>,
     /// Whether the ranks have the component that registers them in the node segment; if the user excluded it, nothing
     /// is known about their way through `MPI_Init`.
     pub ranks_register: bool,
@@ -195,6 +199,35 @@ pub struct Startup {
     pub tools: Place,
     /// Jobs that were spawned since.
     pub spawned: Vec<Spawned>,
+    /// What earlier incarnations have learned of the deaths in the failure log.
+    pub known: Vec<Known>,
+}
+
+/// A death that a `ringwatchd` has heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// What it was told.
+    pub fact: Fact,
+    /// When, on the clock of the node.
+    pub at: Time,
+}
+
+impl Known {
+    /// Whether a rank that is on `node` died of it.
+    #[must_use]
+    pub fn tells_of_rank(&self, rank: u32, node: Option<NodeId>) -> bool {
+        match self.fact.subject {
+            Subject::Rank { rank: dead, .. } => dead == rank,
+            Subject::Node { node: dead, .. } => Some(dead) == node,
+            _ => false,
+        }
+    }
+
+    /// Whether this node died of it.
+    #[must_use]
+    pub fn tells_of_node(&self, node: NodeId) -> bool {
+        matches!(self.fact.subject, Subject::Node { node: dead, .. } if dead == node)
+    }
 }
 
 impl Startup {
@@ -251,6 +284,8 @@ pub enum FromDaemon {
         /// One sentence for the log.
         why: String,
     },
+    /// Kept by the plugin for the next incarnation, for people who ask that one.
+    Learned(Known),
     /// A node was declared dead.
     NodeDead {
         /// The node.

@@ -85,15 +85,24 @@ pub enum Phase {
     Finalising = 3,
     /// `MPI_Finalize` has returned: the end of the process is no failure.
     Finalised = 4,
+    /// In the runtime without ringwatch's component: nothing is known about its way through MPI.
+    Unserved = 5,
 }
 
 impl Phase {
+    /// Whether the component in the rank has said so.
+    #[must_use]
+    pub fn is_registered(self) -> bool {
+        !matches!(self, Self::Unknown | Self::Unserved)
+    }
+
     fn from_raw(raw: u32) -> Self {
         match raw {
             1 => Self::Initialising,
             2 => Self::Running,
             3 => Self::Finalising,
             4 => Self::Finalised,
+            5 => Self::Unserved,
             _ => Self::Unknown,
         }
     }
@@ -307,6 +316,13 @@ impl Segment {
         let offset = self.slot_offset(slot);
         self.word(offset).store(pid, Ordering::Release);
         self.word(offset + 4).store(phase as u32, Ordering::Release);
+    }
+
+    /// The rank of a slot is in the runtime; if nobody has registered, it has no component that would.
+    pub fn pass_by(&self, slot: u32) {
+        let phase = self.word(self.slot_offset(slot) + 4);
+        let _ =
+            phase.compare_exchange(Phase::Unknown as u32, Phase::Unserved as u32, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Adds to the defaults that a rank has changed (bits of [`crate::defaults::Default`]).

@@ -61,8 +61,10 @@ pub fn launch() -> LaunchData {
         ring: vec![],
         rank_nodes: vec![0, 1, 1, 2],
         rendezvous: vec![],
+        daemon: String::new(),
         agent: String::new(),
         rank_environment: Vec::new(),
+        changes: Vec::new(),
         ranks_register: true,
         ranks_start_stopped: false,
         parameters: Parameters {
@@ -93,6 +95,7 @@ pub fn startup() -> Startup {
         runtime_pid: 0,
         tools: Place::default(),
         spawned: Vec::new(),
+        known: Vec::new(),
     }
 }
 

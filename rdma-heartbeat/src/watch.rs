@@ -56,6 +56,8 @@ struct Slot {
     /// Its namespace, and its rank there.
     name: (String, u32),
     occupant: Occupant,
+    /// The changed defaults that have been logged.
+    changed: u32,
 }
 
 impl Slot {
@@ -160,7 +162,7 @@ impl Watch {
         for slot in slot_number(self.slots.len())..segment.slots() {
             let rank = segment.rank(slot);
             let (nspace, local) = name_of(rank);
-            self.slots.push(Slot { rank, name: (nspace.to_owned(), local), occupant: Occupant::Absent });
+            self.slots.push(Slot { rank, name: (nspace.to_owned(), local), occupant: Occupant::Absent, changed: 0 });
         }
         self.next_look = Time::ZERO;
         self.search.begin_again();
@@ -240,7 +242,7 @@ impl Watch {
     /// Takes note of a registration.
     fn register(&mut self, index: usize, segment: &Segment, out: &mut Vec<Sighting>) {
         let (pid, phase) = segment.occupant(slot_number(index));
-        if phase == Phase::Unknown {
+        if !phase.is_registered() {
             return;
         }
         let slot = &mut self.slots[index];
@@ -459,7 +461,7 @@ impl Watch {
         killed.is_ok()
     }
 
-    /// Whether every rank of this node has returned from `MPI_Init`. One that died inside never does: what the others
+    /// Whether every rank of this node has returned from `MPI_Init`, as far as it would say so. One that died inside never does: what the others
     /// make of it is left to chance by Open MPI, so such a job is ended.
     #[must_use]
     pub fn all_initialised(&self, segment: &Segment) -> bool {
@@ -469,7 +471,13 @@ impl Watch {
     /// Whether this rank of this node has entered `MPI_Init`.
     #[must_use]
     pub fn is_registered(&self, rank: u32, segment: &Segment) -> bool {
-        segment.slot_of(rank).is_some_and(|slot| segment.occupant(slot).1 >= Phase::Initialising)
+        segment.slot_of(rank).is_some_and(|slot| segment.occupant(slot).1.is_registered())
+    }
+
+    /// Whether this rank of this node has come to the runtime, or as far as `MPI_Init`.
+    #[must_use]
+    pub fn has_come(&self, rank: u32, segment: &Segment) -> bool {
+        segment.slot_of(rank).is_some_and(|slot| segment.occupant(slot).1 != Phase::Unknown)
     }
 
     /// Whether this rank of this node has left `MPI_Init`.
@@ -491,15 +499,29 @@ impl Watch {
     /// Whether a rank of this node has entered `MPI_Init`.
     #[must_use]
     pub fn has_registered(&self, segment: &Segment) -> bool {
-        (0..segment.slots()).any(|slot| segment.occupant(slot).1 >= Phase::Initialising)
+        (0..segment.slots()).any(|slot| segment.occupant(slot).1.is_registered())
     }
 
-    /// Logs which defaults of Open MPI the ranks of this node have changed.
-    pub fn log_defaults(&self, segment: &Segment) {
-        for slot in 0..segment.slots() {
-            let changed: Vec<_> = Default::in_mask(segment.changes(slot)).map(Default::text).collect();
+    /// Logs who has none of ringwatch's components.
+    pub fn log_unserved(&self, segment: &Segment) {
+        let unserved = (0..segment.slots()).filter(|slot| segment.occupant(*slot).1 == Phase::Unserved);
+        let ranks: Vec<u32> = unserved.map(|slot| segment.rank(slot)).collect();
+        if !ranks.is_empty() {
+            warn!(
+                ?ranks,
+                "without ringwatch's components; they hear of deaths by PMIx events, some milliseconds later"
+            );
+        }
+    }
+
+    /// Logs which defaults of Open MPI the ranks of this node have changed since the last time.
+    pub fn log_defaults(&mut self, segment: &Segment) {
+        for (slot, entry) in (0..segment.slots()).zip(&mut self.slots) {
+            let now = segment.changes(slot);
+            let new = now & !std::mem::replace(&mut entry.changed, now);
+            let changed: Vec<_> = Default::in_mask(new).map(Default::text).collect();
             if !changed.is_empty() {
-                info!(rank = segment.rank(slot), changed = %changed.join(" "), "defaults set for fault tolerance");
+                info!(rank = entry.rank, changed = %changed.join(" "), "defaults set for fault tolerance");
             }
         }
     }

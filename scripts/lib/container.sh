@@ -78,6 +78,16 @@ container_run() {
     return "$status"
 }
 
+# Whether the kernel lets a container be made, before something runs in one whose output nobody sees.
+container_trial() {
+    local status=0
+    container_run "$rw_root" own true || status=$?
+    # It has said why.
+    ((status != 2)) || exit 2
+    ((status == 0)) ||
+        give_up "The kernel refuses a container (see above): run as root, or outside of another container."
+}
+
 container_end() {
     trap '' HUP INT TERM
     kill -KILL "$rw_container" 2>/dev/null || true

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Makes the kernel and the initial RAM disk of the virtual machines with RDMA.
-# Sourced after container.sh and root.sh for kernel_prepare; run by itself
-# inside the container, with the network, it prints both as a tar archive.
+# Sourced after container.sh and root.sh for kernel_prepare; run by itself it
+# makes them in a folder (--fetch), or, inside the container and with the
+# network, prints both as a tar archive.
 # shellcheck disable=SC2154
 
 # Raise the number when anything below changes: kernels made by an older recipe
@@ -31,9 +32,18 @@ kernel_prepare() {
     mv "$new" "$RINGWATCH_KERNEL"
 }
 
+# Takes the place of the subshell that stage makes, so that it dies with the script itself.
 kernel_fetch() {
-    RINGWATCH_KERNEL='' container_run "$rw_root" host bash /src/scripts/lib/kernel.sh "$1" >"$2/tar" &&
-        tar -x -C "$2" -f "$2/tar" && rm "$2/tar"
+    exec setpriv --pdeathsig KILL "$BASH" "$rw_lib/kernel.sh" --fetch "$1" "$2"
+}
+
+# fetch MIRROR FOLDER
+fetch() {
+    local status=0
+    RINGWATCH_KERNEL='' container_run "$rw_root" host bash /src/scripts/lib/kernel.sh "$1" >"$2/tar" || status=$?
+    ((status == 0)) || return "$status"
+    tar -x -C "$2" -f "$2/tar"
+    rm "$2/tar"
 }
 
 # --- inside ------------------------------------------------------------------
@@ -80,5 +90,16 @@ make_kernel() {
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     set -euo pipefail
-    make_kernel "$1"
+    if [[ $1 == --fetch ]]; then
+        rw_lib=$(cd "$(dirname "$0")" && pwd)
+        # shellcheck source=scripts/lib/container.sh
+        . "$rw_lib/container.sh"
+        # shellcheck source=scripts/lib/root.sh
+        . "$rw_lib/root.sh"
+        container_rights
+        root_prepare
+        fetch "$2" "$3"
+    else
+        make_kernel "$1"
+    fi
 fi

@@ -26,7 +26,7 @@ enum { MOST_OPERATIONS = 5, TAG = 7 };
 
 static MPI_Request from_victim[MOST_OPERATIONS];
 
-static const char *const constructors[] = {"dup", "idup", "split", "create", "cart_create"};
+static const char *const constructors[] = {"dup", "idup", "split", "create", "create_group", "cart_create"};
 enum { CONSTRUCTORS = sizeof constructors / sizeof *constructors };
 
 static int construct(const char *name, MPI_Comm comm, MPI_Comm *made) {
@@ -42,6 +42,11 @@ static int construct(const char *name, MPI_Comm comm, MPI_Comm *made) {
         MPI_Group all;
         MPI_Comm_group(comm, &all);
         code = MPI_Comm_create(comm, all, made);
+        MPI_Group_free(&all);
+    } else if (!strcmp(name, "create_group")) {
+        MPI_Group all;
+        MPI_Comm_group(comm, &all);
+        code = MPI_Comm_create_group(comm, all, TAG, made);
         MPI_Group_free(&all);
     } else if (!strcmp(name, "cart_create")) code = MPI_Cart_create(comm, 1, &size, &wraps, 0, made);
     return code;

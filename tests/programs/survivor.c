@@ -37,6 +37,7 @@
  *                        (see families.h) in turn, instead of four collectives
  *   --child DIR          alone: spawned by the family spawn (see families.h)
  *   --hold               go on with collectives until the file "end" is there
+ *   --patient            who has an error waits for the file "revoke" before it revokes
  *   --busy               no pause between two rounds of OP
  *   --threads            start MPI with MPI_THREAD_MULTIPLE
  *   --lines N            print N lines more, right before MPI_Finalize
@@ -72,7 +73,7 @@ static char dir[512];
 static const char *op = "allreduce", *die_how = "none";
 static int victims[MOST_VICTIMS], victim_count;
 static Fault second = {.rank = -1}, init_fault = {.rank = -1}, finalize_fault = {.rank = -1};
-static bool hold, busy, threads;
+static bool hold, patient, busy, threads;
 static const char *mix, *program;
 static int lines, status;
 
@@ -370,6 +371,7 @@ static void read_arguments(int count, char **arguments) {
     for (int i = 1; i < count; i++) {
         const char *name = arguments[i];
         if (!strcmp(name, "--hold")) { hold = true; continue; }
+        if (!strcmp(name, "--patient")) { patient = true; continue; }
         if (!strcmp(name, "--busy")) { busy = true; continue; }
         if (!strcmp(name, "--threads")) { threads = true; continue; }
         char *value = ++i < count ? arguments[i] : "";
@@ -491,6 +493,7 @@ int main(int count, char **arguments) {
     }
     if (code != MPI_SUCCESS) {
         report(code, "op");
+        while (patient && !file_exists("revoke")) usleep(1000);
         /* Its turn to die has come as well, others were only faster. */
         if (is_victim() && strcmp(die_how, "none")) wait_for_death();
         recover();

@@ -1,9 +1,9 @@
 /* taken: a member dies while all make one duplicate of the world after the other, whose numbers they have to agree on: each
  * process has communicators of its own, half of them with numbers that the others propose.
  *
- *   taken --events DIR --seed N
+ *   taken --events DIR --seed N [--by OP]
  *
- * The last rank kills itself after a while drawn from the seed. Events are lines "rank nanoseconds event details", as in
+ * OP is dup or create_group, of all members. The last rank kills itself after a while drawn from the seed. Events are lines "rank nanoseconds event details", as in
  * survivor.c: "heard COUNT" of messages of this process to itself, one in each of its own communicators.
  */
 #include <mpi.h>
@@ -35,10 +35,20 @@ static bool hears_itself(MPI_Comm comm) {
     return done && got == sent;
 }
 
+static int duplicate(const char *op, MPI_Comm *made) {
+    if (!strcmp(op, "dup")) return MPI_Comm_dup(MPI_COMM_WORLD, made);
+    MPI_Group all;
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    int code = MPI_Comm_create_group(MPI_COMM_WORLD, all, TAG, made);
+    MPI_Group_free(&all);
+    return code;
+}
+
 int main(int count, char **arguments) {
-    const char *dir = "";
+    const char *dir = "", *op = "dup";
     for (int i = 1; i + 1 < count; i++)
         if (!strcmp(arguments[i], "--events")) dir = arguments[i + 1];
+        else if (!strcmp(arguments[i], "--by")) op = arguments[i + 1];
         else if (!strcmp(arguments[i], "--seed")) seed = strtoul(arguments[i + 1], NULL, 10);
     enter_world(&count, &arguments, dir);
     MPI_Comm own[MADE], made;
@@ -53,7 +63,7 @@ int main(int count, char **arguments) {
     signal(SIGALRM, dies);
     if (world_rank == world_size - 1) ualarm(life, 0);
     int rounds = 0;
-    while (MPI_Comm_dup(MPI_COMM_WORLD, &made) == MPI_SUCCESS) {
+    while (duplicate(op, &made) == MPI_SUCCESS) {
         rounds++;
         if (MPI_Comm_free(&made) != MPI_SUCCESS) break;
     }

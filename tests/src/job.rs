@@ -457,6 +457,11 @@ impl Running<'_> {
         at
     }
 
+    /// Ranks that have an error and are patient may revoke.
+    pub fn revoke(&self) {
+        File::create(self.folder.join("diaries/revoke")).expect("the folder can be written");
+    }
+
     /// Ranks that were told to hold may come to their end.
     pub fn end(&self) {
         File::create(self.folder.join("diaries/end")).expect("the folder can be written");

@@ -10,7 +10,7 @@ const SUCCESS: &str = "0";
 /// Constructors that begin with the number of the new communicator.
 const NUMBERING: [&str; 5] = ["dup", "idup", "create", "cart_create", "idup"];
 /// What everybody does after each.
-const AFTERWARDS: [&str; 6] = ["shrink", "dup", "idup", "split", "create", "cart_create"];
+const AFTERWARDS: [&str; 7] = ["shrink", "dup", "idup", "split", "create", "create_group", "cart_create"];
 const LIMIT: Duration = Duration::from_secs(40);
 
 /// What a rank wrote about operation `number`.
@@ -23,13 +23,14 @@ fn about<'a>(diaries: &'a Diaries, rank: u32, event: &'a str, number: usize) -> 
 /// All members but one are blocked in one constructor after the other when that one dies or revokes the communicator.
 /// Open MPI numbers communicators in the order of those that they are made from, and keeps the turn of one whose number
 /// was not agreed on.
-fn newer_ones_go_on(how: &str, class: &str) {
+fn newer_ones_go_on(how: &str, class: &str, operations: &[&str]) {
     in_lab(|lab| {
         let job = Job::new().diarist(&compile("numbers", "mpicc")).arguments(&["--how", how]);
-        let mut job = job.arguments(&NUMBERING).start(lab);
-        let ones = NUMBERING.iter().enumerate().map(|(number, _)| 7 - u32::try_from(number).expect("a few operations"));
+        let mut job = job.arguments(operations).start(lab);
+        let ones =
+            operations.iter().enumerate().map(|(number, _)| 7 - u32::try_from(number).expect("a few operations"));
         let mut dead = Vec::new();
-        for ((number, operation), one) in NUMBERING.iter().enumerate().zip(ones.clone()) {
+        for ((number, operation), one) in operations.iter().enumerate().zip(ones.clone()) {
             if how == "kill" {
                 let all_blocked =
                     |diaries: &Diaries| (0..one).all(|rank| about(diaries, rank, "blocked", number).next().is_some());
@@ -44,7 +45,7 @@ fn newer_ones_go_on(how: &str, class: &str) {
             job.wait(&format!("others after {operation}"), LIMIT, all_made);
         }
         let outcome = job.finish();
-        for ((number, operation), one) in NUMBERING.iter().enumerate().zip(ones) {
+        for ((number, operation), one) in operations.iter().enumerate().zip(ones) {
             for rank in 0..one {
                 let of = |event| about(&outcome.diaries, rank, event, number).collect::<Vec<_>>();
                 let result = of("result");
@@ -65,12 +66,19 @@ fn newer_ones_go_on(how: &str, class: &str) {
 
 #[test]
 fn after_a_death() {
-    newer_ones_go_on("kill", PROC_FAILED);
+    newer_ones_go_on("kill", PROC_FAILED, &NUMBERING);
 }
 
 #[test]
 fn after_a_revoke() {
-    newer_ones_go_on("revoke", REVOKED);
+    newer_ones_go_on("revoke", REVOKED, &NUMBERING);
+}
+
+/// In Open MPI 5.0.7 it waits for the dead, and for those who do not wait for them.
+#[test]
+fn of_a_group_waits_for_nobody_who_is_dead() {
+    newer_ones_go_on("kill", PROC_FAILED, &["create_group"; 5]);
+    newer_ones_go_on("revoke", REVOKED, &["create_group"; 5]);
 }
 
 /// Open MPI says the number of a communicator in each message, and no more.
@@ -113,9 +121,10 @@ fn graphs_have_the_edges_that_the_members_told() {
 #[test]
 fn a_constructor_that_fails_takes_no_other_communicators_number() {
     in_lab(|lab| {
-        for seed in 1..=10 {
+        for (seed, op) in (1..=10).map(|seed| (seed, if seed % 2 == 0 { "create_group" } else { "dup" })) {
             let seed_text = seed.to_string();
-            let outcome = Job::new().diarist(&compile("taken", "mpicc")).arguments(&["--seed", &seed_text]).run(lab);
+            let arguments = ["--seed", &seed_text, "--by", op];
+            let outcome = Job::new().diarist(&compile("taken", "mpicc")).arguments(&arguments).run(lab);
             for rank in 0..7 {
                 let heard = outcome.diaries.first(rank, "heard").map(Entry::text);
                 let what = format!("rank {rank} hears itself on its own communicators: {heard:?} (seed {seed})");

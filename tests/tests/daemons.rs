@@ -67,6 +67,15 @@ fn prted_stopped_while_every_rank_does_something_else() {
     in_lab(|lab| prted_is_lost(lab, Job::new(), "mixed", "h2", libc::SIGSTOP, STOP_TIMEOUT));
 }
 
+/// Ranks may be stopped for ever there, but who serves them may not.
+#[test]
+fn prted_stopped_where_ranks_may_be_stopped_is_lost_after_two_seconds() {
+    in_lab(|lab| {
+        let job = Job::new().parameter("stop_timeout", "off");
+        prted_is_lost(lab, job, "allreduce", "h3", libc::SIGSTOP, Duration::from_secs(2));
+    });
+}
+
 /// Nobody waits for a node without ranks, and nobody but its `ringwatchd` knows of its prted.
 #[test]
 fn prted_stopped_when_the_job_ends_is_not_left_behind() {

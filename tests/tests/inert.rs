@@ -1,10 +1,11 @@
 //! A job that did not ask for fault tolerance runs exactly as with stock Open MPI: no process, no thread, no variable, no
 //! changed parameter, the same output and the same status.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use system_tests::job::compile;
 use system_tests::lab::run;
 use system_tests::process::{environment, threads};
 use system_tests::{Job, Lab, in_lab};
@@ -71,6 +72,12 @@ struct Seen {
     processes: Vec<(String, String, usize)>,
     /// Variables of the ranks by rank.
     variables: Vec<BTreeMap<String, String>>,
+    /// Signals that they ignore and handle.
+    signals: Vec<Vec<String>>,
+    /// Files that they have in their memory.
+    files: Vec<BTreeSet<String>>,
+    /// Parameters of MPI with their values.
+    parameters: BTreeMap<String, String>,
     /// Output, errors and status of jobs.
     ends: Vec<(Vec<String>, Vec<String>, i32)>,
 }
@@ -92,6 +99,22 @@ fn end_of(lab: &Lab, script: &str) -> (Vec<String>, Vec<String>, i32) {
     (lines(&outcome.stdout), lines(&outcome.stderr), outcome.status)
 }
 
+/// What is the same in two runs.
+fn parameters(lab: &Lab) -> BTreeMap<String, String> {
+    let program = compile("cvars", "mpicc");
+    let run = || -> BTreeMap<String, String> {
+        let job = Job::new().without_fault_tolerance().program(&[program.to_str().expect("a plain name")]);
+        let outcome = job.run(lab);
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0");
+        let pairs = outcome.stdout.lines().filter_map(|line| line.split_once(" = "));
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    };
+    let (mut all, other) = (run(), run());
+    // Open MPI 5.0.7 registers it with a variable on its stack.
+    all.retain(|name, value| other.get(name) == Some(value) && name != "mpi_ft_verbose");
+    all
+}
+
 fn look(lab: &Lab) -> Seen {
     let mut job = Job::new().without_fault_tolerance().arguments(&["--op", "allreduce", "--hold"]).start(lab);
     job.wait_until_blocked();
@@ -106,13 +129,25 @@ fn look(lab: &Lab) -> Seen {
             all.map(|(name, value)| (name, without_numbers(&value))).collect()
         })
         .collect();
+    let of_ranks = |name: &str| -> Vec<String> {
+        let file = |rank| fs::read_to_string(format!("/proc/{}/{name}", job.pid(rank))).unwrap_or_default();
+        job.ranks().into_iter().map(file).collect()
+    };
+    let is_signal = |line: &&str| line.starts_with("SigIgn:") || line.starts_with("SigCgt:");
+    let signals = of_ranks("status");
+    let signals = signals.iter().map(|text| text.lines().filter(is_signal).map(Into::into).collect()).collect();
+    let path = |line: &str| line.find('/').map(|start| line[start..].to_owned());
+    // Of memory that processes share the names have numbers, and two ranks do not have it all at the same time.
+    let is_file = |path: &String| path.starts_with("/usr/");
+    let files = of_ranks("maps");
+    let files = files.iter().map(|text| text.lines().filter_map(path).filter(is_file).collect()).collect();
     job.end();
     let outcome = job.finish();
     outcome.finished_without(&[]);
     let scripts = ["echo hello from $PMIX_RANK", "echo error of $PMIX_RANK >&2; exit 3", "kill -9 $$"];
     // Stock's mpirun hangs in one of ten jobs whose ranks end while it still starts others.
     let ends = scripts.map(|script| end_of(lab, &format!("sleep 0.5; {script}"))).into();
-    Seen { processes, variables, ends }
+    Seen { processes, variables, signals, files, parameters: parameters(lab), ends }
 }
 
 #[test]
@@ -128,6 +163,13 @@ fn a_job_without_fault_tolerance_is_as_with_stock() {
             assert_eq!(with, stock, "the same environment in rank {rank}");
             let own = |name: &String| name.to_lowercase().contains("ringwatch") && std::env::var(name).is_err();
             assert!(!with.keys().any(own), "no variable of ringwatch in rank {rank}: {with:?}");
+        }
+        assert_eq!(with.signals, stock.signals, "the same signals are ignored and handled");
+        assert_eq!(with.files, stock.files, "the same libraries are loaded");
+        assert!(stock.parameters.len() > 500, "Open MPI tells its parameters: {}", stock.parameters.len());
+        for (name, value) in &stock.parameters {
+            let own = with.parameters.get(name);
+            assert!(own.is_none_or(|own| own == value), "the parameter {name} is {value}, not {own:?}");
         }
         for (with, stock) in with.ends.iter().zip(&stock.ends) {
             assert_eq!(with.0, stock.0, "the same output");

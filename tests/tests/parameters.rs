@@ -277,6 +277,17 @@ fn a_daemon_that_is_not_there_stops_the_launch() {
     });
 }
 
+/// One half of the plugin could not keep what it promises.
+#[test]
+fn a_component_of_the_plugin_that_is_left_out_stops_the_launch() {
+    in_lab(|lab| {
+        for (framework, other) in [("psensor", "pnet"), ("pnet", "psensor")] {
+            let job = Job::new().with_default_times().options(&["--pmixmca", framework, "^ringwatch"]);
+            is_refused(lab, job, &[&format!("{framework}/ringwatch is left out"), other]);
+        }
+    });
+}
+
 #[test]
 fn ports_are_taken_from_the_range() {
     in_lab(|lab| {
@@ -440,6 +451,40 @@ fn values_of_the_user_stay() {
         assert_eq!(told(plain().options(&rules)), [true, true, true, false, true]);
         let boxes = ["--mca", "btl_sm_fbox_threshold", "16"];
         assert_eq!(told(plain().options(&boxes)), [true, true, true, true, false]);
+    });
+}
+
+/// What a rank changes only as it opens its first file, and what prterun changes of PRRTE and of the environment.
+#[test]
+fn values_of_the_user_stay_for_files_and_in_the_runtime() {
+    in_lab(|lab| {
+        let told = |options: &[&str], environment: &[(&str, &str)]| {
+            let program = system_tests::job::compile("begun", "mpicc");
+            let job = Job::new().ranks(4).options(options).diarist(&program).arguments(&["/tmp/begun"]);
+            let job = environment.iter().fold(job, |job, (name, value)| job.environment(name, value)).start(lab);
+            let folder = job.folder().to_owned();
+            let outcome = job.finish();
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+            let _ = fs::remove_file("/tmp/begun");
+            let log = fs::read_to_string(folder.join("h1.log")).unwrap_or_default();
+            [
+                "fcoll_vulcan_priority=0",
+                "fcoll_dynamic_priority=0",
+                "fcoll_dynamic_gen2_priority=0",
+                "state_base_recoverable=true",
+                "state_base_notify_errors=true",
+                "OMPI_MCA_mca_base_component_path=",
+            ]
+            .map(|name| log.lines().any(|line| line.contains("set for fault tolerance") && line.contains(name)))
+        };
+        assert_eq!(told(&[], &[]), [true; 6]);
+        // PRRTE takes the second for granted only beside the first.
+        let runtime = ["--prtemca", "state_base_recoverable", "1", "--prtemca", "state_base_notify_errors", "1"];
+        let files = [&["--mca", "fcoll_dynamic_priority", "30"], &runtime[..]].concat();
+        assert_eq!(told(&files, &[]), [true, false, true, false, false, true]);
+        let path = "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi40";
+        let own = [("OMPI_MCA_mca_base_component_path", path), ("PRTE_MCA_state_base_recoverable", "1")];
+        assert_eq!(told(&[], &own), [true, true, true, false, true, false]);
     });
 }
 

@@ -1,6 +1,6 @@
 //! A rank is killed, crashes, or exits without `MPI_Finalize`: the survivors are told, repair and finish.
 
-use system_tests::{Job, Lab, in_lab, process};
+use system_tests::{Job, Lab, SLACK, in_lab, process};
 
 /// Ranks of hosts in the middle and of prterun's own.
 const VICTIM: u32 = 5;
@@ -276,5 +276,28 @@ fn told_without_the_component_in_the_ranks() {
         job.wait_until_blocked();
         let _ = job.signal_rank(VICTIM, libc::SIGKILL);
         job.wait_for("error", &job.others(&[VICTIM]));
+    });
+}
+
+/// The same where mpirun cannot see that it is missing.
+#[test]
+fn told_without_the_component_that_mpirun_expects_in_the_ranks() {
+    in_lab(|lab| {
+        let file = lab.folder().join("mca-params.conf");
+        std::fs::write(&file, "hook = ^ringwatch\n").expect("a new folder can be written");
+        let file = file.display().to_string();
+        let ways = [("OMPI_MCA_mca_base_component_path", "/nonexistent"), ("OMPI_MCA_mca_base_param_files", &file)];
+        for (name, value) in ways {
+            let job = Job::new().environment(name, value).options(&["env", "--ignore-signal=PIPE"]);
+            let mut job = job.blocked_in("recv", &[VICTIM]).start(lab);
+            job.wait_until_blocked();
+            // Longer than a job goes on in which somebody has died in MPI_Init.
+            let at = job.signal_rank(VICTIM, libc::SIGKILL);
+            job.wait_for("error", &job.others(&[VICTIM]));
+            std::thread::sleep((at + SLACK * 3).saturating_sub(system_tests::clock::now()));
+            if job.stderr().contains("the job is ended") {
+                job.fail("nobody ends the job");
+            }
+        }
     });
 }

@@ -107,6 +107,30 @@ fn every_node_shows_who_is_dead_since_when_and_who_said_so() {
     });
 }
 
+/// Its predecessor has told the plugin.
+#[test]
+fn a_ringwatchd_that_was_started_again_knows_since_when_and_who_said_so() {
+    in_lab(|lab| {
+        let mut job = start(lab);
+        let _ = job.signal_rank(5, libc::SIGKILL);
+        job.wait_until_repaired(&job.others(&[5]));
+        let _ = job.kill_host("h4");
+        job.wait_until_repaired(&job.others(&[5, 6, 7]));
+        let before = dead("h2", 4);
+        job.replaces_watcher("h2", libc::SIGKILL);
+        let after = dead("h2", 4);
+        for (one, old) in after.iter().zip(&before) {
+            for name in ["rank", "node", "reason", "source", "suspector"] {
+                assert_eq!(one[name], old[name], "{name} in {one} and {old}");
+            }
+            assert!(number(one, "age_us") > number(old, "age_us"), "{one} after {old}");
+        }
+        assert_eq!(number(&report("h2"), "incarnation"), 1);
+        job.end();
+        job.finish().recovered(&[5, 6, 7]);
+    });
+}
+
 #[test]
 fn the_text_for_people_says_the_same() {
     in_lab(|lab| {

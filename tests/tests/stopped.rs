@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use system_tests::job::compile;
-use system_tests::{Job, Lab, STOP_TIMEOUT, in_lab, process};
+use system_tests::{Job, Lab, Running, STOP_TIMEOUT, in_lab, process};
 
 const VICTIM: u32 = 5;
 /// Twice as long as a rank may be stopped.
@@ -212,6 +212,35 @@ fn a_traced_rank_that_was_stopped_before_is_not_dead() {
     in_lab(|lab| {
         is_left_alone(lab, Job::new(), |pid| {
             held_by_a_tracer(pid, "trace-stopped", 't');
+        });
+    });
+}
+
+/// The same for every kind of operation: at the end one dies for whom the others wait.
+fn is_left_alone_in_everything(lab: &Lab, how: &str, disturb: impl FnOnce(&mut Running<'_>)) {
+    let mut job = Job::new().blocked_in("mixed", &[VICTIM]).arguments(&["--die", how]).start(lab);
+    job.wait_until_blocked();
+    disturb(&mut job);
+    if let Some(entry) = job.diaries().all("error").next() {
+        job.fail(&format!("nobody is declared dead, but {entry:?}"));
+    }
+    let _ = job.signal_rank(VICTIM, libc::SIGKILL);
+    job.finish().recovered(&[VICTIM]);
+}
+
+#[test]
+fn a_traced_rank_is_not_dead_while_every_rank_does_something_else() {
+    in_lab(|lab| {
+        is_left_alone_in_everything(lab, "none", |job| held_by_a_tracer(job.pid(3), "trace", 't'));
+    });
+}
+
+#[test]
+fn a_rank_in_uninterruptible_sleep_is_not_dead_while_every_rank_does_something_else() {
+    in_lab(|lab| {
+        is_left_alone_in_everything(lab, "sleep", |job| {
+            let _ = job.go();
+            job.wait_for("slept", &[VICTIM]);
         });
     });
 }

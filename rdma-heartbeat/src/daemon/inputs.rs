@@ -94,8 +94,7 @@ impl Daemon {
             ToDaemon::RankLost { rank, reason } => self.rank_is_dead(rank, reason, now),
             ToDaemon::RankEnded(rank) => {
                 self.watch.left(rank, &self.segment);
-                let never_registered =
-                    self.startup.launch.ranks_register && !self.watch.is_registered(rank, &self.segment);
+                let never_registered = self.startup.launch.ranks_register && !self.watch.has_come(rank, &self.segment);
                 if self.startup.me == 0 || never_registered {
                     self.job.rank_ended(rank);
                 }

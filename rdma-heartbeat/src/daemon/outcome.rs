@@ -7,7 +7,7 @@ use tracing::{error, info, warn};
 
 use super::{Daemon, Ending};
 use crate::history::Event;
-use crate::launch::{End, FromDaemon};
+use crate::launch::{End, FromDaemon, Known};
 use crate::logging;
 use crate::segment::{Entry, FLAG_HELD};
 
@@ -72,6 +72,7 @@ impl Daemon {
                 self.fence(*rank, now);
             }
         }
+        self.control.send(&FromDaemon::Learned(Known { fact: *fact, at: now }));
         self.tell_of_ranks(news.ranks.clone(), news.why);
         if let Some(node) = news.node {
             self.record(Entry::Node(node));

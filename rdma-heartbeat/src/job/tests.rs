@@ -15,7 +15,7 @@ fn segment() -> Segment {
 }
 
 fn job(fence: bool) -> Job {
-    Job::new(&launch(fence), &[], &segment(), Time::ZERO)
+    Job::new(&launch(fence), &[], &[], &segment(), Time::ZERO)
 }
 
 fn rank(rank: u32, reason: RankReason) -> Fact {
@@ -98,7 +98,7 @@ fn the_log_tells_a_new_incarnation_what_the_old_one_knew() {
     segment.append(Entry::Rank(2));
     segment.append(Entry::Node(1));
     segment.set_flags(FLAG_ALL_READY);
-    let mut job = Job::new(&launch(true), &[], &segment, Time::ZERO);
+    let mut job = Job::new(&launch(true), &[], &[], &segment, Time::ZERO);
     assert!(job.all_ready() && job.is_dead(3) && job.is_dead(1) && !job.is_dead(0));
     assert_eq!(job.dead_nodes().collect::<Vec<_>>(), [1]);
     assert_eq!(job.verdict(GRACE * 10), None);
@@ -110,7 +110,7 @@ fn who_was_ready_is_not_forgotten_either() {
     for node in [0, 3, 1] {
         segment.append(Entry::Ready(node));
     }
-    let mut job = Job::new(&launch(true), &[], &segment, Time::ZERO);
+    let mut job = Job::new(&launch(true), &[], &[], &segment, Time::ZERO);
     assert!(!job.all_ready() && !job.node_ready(1));
     assert!(job.node_ready(2) && job.all_ready());
 }

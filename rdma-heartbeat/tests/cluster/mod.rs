@@ -83,6 +83,8 @@ pub fn launch(ranks_per_node: &[u32]) -> LaunchData {
         rendezvous: Vec::new(),
         agent: "ssh".into(),
         rank_environment: Vec::new(),
+        changes: Vec::new(),
+        daemon: String::new(),
         ranks_register: true,
         ranks_start_stopped: false,
         parameters: Parameters {
@@ -249,6 +251,7 @@ impl Node {
             runtime_pid,
             tools: Place::of(&tools_file),
             spawned: Vec::new(),
+            known: Vec::new(),
         };
         let stderr = File::from(memfd_create(c"stderr", MFdFlags::MFD_CLOEXEC).unwrap());
         let (control, daemon) = start_daemon(&startup, &socket, &segment_file, &stderr);

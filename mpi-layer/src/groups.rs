@@ -1,0 +1,237 @@
+//! `MPI_Comm_create_group` does not wait for the dead, nor for those who do not wait for them either.
+//!
+//! Open MPI 5.0.7 settles the number of such a communicator by messages between the members of the group (`comm_cid.c`,
+//! ompi_comm_allreduce_group_nb), in steps that follow each other as messages arrive. Nobody looks whether the other end of one
+//! is dead, and a step drops the error of the messages before it (`comm_request.c:166`). Here each step is entered through a
+//! function of ours, which goes on only if they have arrived and nobody has died in the communicator; and as soon as somebody
+//! has, what is waited for is given up.
+//!
+//! That ends the call at every member: whoever knows of a death in the communicator gives up, or is refused as it begins
+//! (`ompi_comm_iface_create_check`), and sooner or later all know. For the same reason nobody takes a message of a call that
+//! was given up for one of a later call: who could send or receive that knows of no death, and has ended the earlier one with
+//! all of its messages.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::internals::Internals;
+use crate::line::lock;
+use crate::mended::refusal;
+use crate::objects::Object;
+use crate::openmpi::Library;
+use crate::requests::Request;
+use crate::statement::ERR_INTERN;
+
+const CREATE_GROUP: &CStr = c"ompi_comm_create_group";
+const ACTIVATE: &CStr = c"ompi_comm_activate_nb";
+const APPEND: &CStr = c"ompi_comm_request_schedule_append";
+const APPEND_WITH_FLAGS: &CStr = c"ompi_comm_request_schedule_append_w_flags";
+/// `OMPI_COMM_CID_GROUP`
+const MODE_GROUP: c_int = 0x200;
+/// `OMPI_COMM_REQ_FLAG_RETAIN_SUBREQ`: who appends a step frees its requests.
+const RETAIN: u32 = 1;
+
+type CreateGroup = unsafe extern "C" fn(Object, Object, c_int, *mut Object) -> c_int;
+type Activate =
+    unsafe extern "C" fn(Object, Object, Object, *const c_void, *const c_void, bool, c_int, *mut *mut Request) -> c_int;
+type Callback = unsafe extern "C" fn(*mut Request) -> c_int;
+type Append = unsafe extern "C" fn(*mut Request, Option<Callback>, *const *mut Request, c_int) -> c_int;
+type AppendWithFlags = unsafe extern "C" fn(*mut Request, Option<Callback>, *const *mut Request, c_int, u32) -> c_int;
+
+struct Stock {
+    create_group: CreateGroup,
+    activate: Activate,
+    append: Append,
+    append_with_flags: AppendWithFlags,
+}
+
+static STOCK: OnceLock<Stock> = OnceLock::new();
+
+/// A call of `MPI_Comm_create_group`.
+struct Call {
+    comm: usize,
+    /// Messages that its steps wait for. They live until a step takes them out.
+    messages: Mutex<Vec<usize>>,
+}
+
+/// What is to be done when its requests have ended.
+struct Step {
+    call: Arc<Call>,
+    callback: Option<Callback>,
+    requests: Vec<usize>,
+    /// Whether it waits for messages: the others wait for such steps, and clean up after them.
+    is_inner: bool,
+}
+
+static CALLS: Mutex<Vec<Arc<Call>>> = Mutex::new(Vec::new());
+/// By the request to which a step belongs; each has one at a time.
+static STEPS: Mutex<Option<HashMap<usize, Step>>> = Mutex::new(None);
+
+thread_local! {
+    /// The call that this thread is in.
+    static CALLED: RefCell<Option<Arc<Call>>> = const { RefCell::new(None) };
+    /// The call whose steps this thread is making.
+    static MADE: RefCell<Option<Arc<Call>>> = const { RefCell::new(None) };
+}
+
+/// Stands where such communicators are made.
+pub fn watch() {
+    if let (Some(library), None) = (Library::loaded(), STOCK.get()) {
+        let _ = stand(&library);
+    }
+}
+
+fn stand(library: &Library) -> Option<()> {
+    // SAFETY: the types are those of communicator.h and comm_request.h; functions of the same types take their places.
+    unsafe {
+        let stock = Stock {
+            create_group: library.function(CREATE_GROUP)?,
+            activate: library.function(ACTIVATE)?,
+            append: library.function(APPEND)?,
+            append_with_flags: library.function(APPEND_WITH_FLAGS)?,
+        };
+        STOCK.set(stock).ok()?;
+        for (name, ours) in [
+            (CREATE_GROUP, create_group as *const c_void),
+            (ACTIVATE, activate as *const _),
+            (APPEND, append as *const _),
+        ] {
+            library.redirect(name, ours);
+        }
+    }
+    Some(())
+}
+
+/// A turn of the progress loop: what waits for messages in a communicator in which somebody has died, or that was revoked,
+/// waits no longer. False if no further turn is needed.
+pub fn look() -> bool {
+    // Whoever leaves its call waits for this, and may free the communicator then.
+    let calls = lock(&CALLS);
+    calls.iter().for_each(|call| call.give_up_if_hopeless());
+    !calls.is_empty()
+}
+
+impl Call {
+    /// Why it cannot succeed any more.
+    fn refusal(&self) -> Option<c_int> {
+        refusal(self.comm as Object)
+    }
+
+    fn give_up_if_hopeless(&self) {
+        if self.refusal().is_none() {
+            return;
+        }
+        for message in lock(&self.messages).iter() {
+            let request = *message as *mut Request;
+            // SAFETY: it lives until it is taken off the list. A message that has arrived, or is about to, is not cancelled.
+            unsafe {
+                if !Request::is_complete(request) {
+                    Request::cancel(request);
+                }
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn create_group(comm: Object, group: Object, tag: c_int, made: *mut Object) -> c_int {
+    let Some(stock) = STOCK.get() else { return ERR_INTERN };
+    let call = Arc::new(Call { comm: comm as usize, messages: Mutex::default() });
+    lock(&CALLS).push(call.clone());
+    crate::watch_progress();
+    let before = CALLED.replace(Some(call.clone()));
+    // SAFETY: the stock function with the arguments that were meant for it.
+    let code = unsafe { (stock.create_group)(comm, group, tag, made) };
+    CALLED.replace(before);
+    lock(&CALLS).retain(|other| !Arc::ptr_eq(other, &call));
+    if let Some(mpi) = Internals::fitting().filter(|_| code != 0) {
+        mpi.turn.give_back(&mpi.shadows);
+    }
+    code
+}
+
+/// Runs what appends steps of a call.
+fn making<T>(call: Option<Arc<Call>>, make: impl FnOnce() -> T) -> T {
+    let before = MADE.replace(call);
+    let result = make();
+    MADE.replace(before);
+    result
+}
+
+/// The call that this thread is in, if it is one for this communicator.
+fn called(comm: Object, mode: c_int) -> Option<Arc<Call>> {
+    let call = CALLED.with_borrow(Clone::clone)?;
+    (mode == MODE_GROUP && call.comm == comm as usize).then_some(call)
+}
+
+/// Runs Open MPI's function that begins to settle the number of a communicator which is made from this one. Another function
+/// of ours stands in its place.
+pub fn numbering<T>(comm: Object, mode: c_int, begin: impl FnOnce() -> T) -> T {
+    making(called(comm, mode), begin)
+}
+
+unsafe extern "C" fn activate(
+    made: Object,
+    comm: Object,
+    bridge: Object,
+    first: *const c_void,
+    second: *const c_void,
+    sends_first: bool,
+    mode: c_int,
+    request: *mut *mut Request,
+) -> c_int {
+    let Some(stock) = STOCK.get() else { return ERR_INTERN };
+    // SAFETY: as above.
+    making(called(comm, mode), || unsafe {
+        (stock.activate)(made, comm, bridge, first, second, sends_first, mode, request)
+    })
+}
+
+unsafe extern "C" fn append(
+    request: *mut Request,
+    callback: Option<Callback>,
+    requests: *const *mut Request,
+    count: c_int,
+) -> c_int {
+    let Some(stock) = STOCK.get() else { return ERR_INTERN };
+    let Some(call) = MADE.with_borrow(Clone::clone) else {
+        // SAFETY: as above.
+        return unsafe { (stock.append)(request, callback, requests, count) };
+    };
+    let own = (0..usize::try_from(count).unwrap_or(0)).map(|index| {
+        // SAFETY: Open MPI passes that many requests.
+        unsafe { requests.add(index).read() as usize }
+    });
+    let own: Vec<usize> = own.collect();
+    // SAFETY: they live.
+    let is_message = |one: &usize| unsafe { Request::is_message(*one as *const Request) };
+    let is_inner = own.iter().any(is_message);
+    lock(&call.messages).extend(own.iter().copied().filter(is_message));
+    let step_of_call = Step { call: call.clone(), callback, requests: own, is_inner };
+    lock(&STEPS).get_or_insert_default().insert(request as usize, step_of_call);
+    // SAFETY: as above, with a function of the same type; the requests are freed in it.
+    let code = unsafe { (stock.append_with_flags)(request, Some(step), requests, count, RETAIN) };
+    // The death may have come before the messages.
+    call.give_up_if_hopeless();
+    code
+}
+
+/// The requests of a step have ended.
+unsafe extern "C" fn step(request: *mut Request) -> c_int {
+    let step = lock(&STEPS).as_mut().and_then(|steps| steps.remove(&(request as usize)));
+    let Some(Step { call, callback, requests, is_inner }) = step else { return ERR_INTERN };
+    lock(&call.messages).retain(|message| !requests.contains(message));
+    // SAFETY: Open MPI passes its request; those of the step have ended, and nobody else knows them.
+    let code = unsafe {
+        requests.iter().for_each(|one| Request::give_back(*one as *mut Request));
+        Request::code(request)
+    };
+    let Some(callback) = callback else { return code };
+    match call.refusal() {
+        Some(class) if is_inner => class,
+        _ if is_inner && code != 0 => code,
+        // SAFETY: as above.
+        _ => making(Some(call), || unsafe { callback(request) }),
+    }
+}

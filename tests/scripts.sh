@@ -1,0 +1,93 @@
+#!/bin/bash
+# tests/scripts.sh: what scripts/demo does from beginning to end, when it is killed, and when something is missing.
+# Called by scripts/test, outside of the container, with a build at hand. Exit status: 0 all passed, 1 something did not.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+
+# check WHAT COMMAND...: the test WHAT is passed if COMMAND returns 0.
+check() {
+    local what=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+        echo "test $what ... ok"
+    else
+        failed=$((failed + 1))
+        echo "test $what ... FAILED: status $status and"
+        sed 's/^/    /' "$work/out"
+    fi
+}
+
+# run COMMAND...: its output goes to a file, its exit status to $status.
+status=
+run() {
+    "$@" >"$work/out" 2>&1 </dev/null
+    status=$?
+}
+
+says() { grep -q -- "$1" "$work/out"; }
+
+# refused SENTENCE: exit status 2, and the last line is the one that has these words.
+refused() { ((status == 2)) && tail -n 1 "$work/out" | grep -q -- "$1"; }
+
+# Everything that a run may leave behind.
+traces() {
+    grep -c . /proc/self/mountinfo
+    ls /dev/shm /run/netns 2>/dev/null
+    ip -o link | wc -l
+    # The processes of containers, all of which are in other namespaces.
+    local process own
+    own=$(readlink /proc/self/ns/mnt)
+    for process in /proc/[0-9]*; do
+        [[ $(readlink "$process/ns/mnt" 2>/dev/null) == "$own" || ! -e $process/cmdline ]] ||
+            [[ $(tr '\0' ' ' <"$process/cmdline" 2>/dev/null) != *ringwatch* ]] || echo "${process##*/}"
+    done
+}
+
+left_nothing() {
+    local until=$((SECONDS + 10))
+    while [[ $(traces) != "$before" ]] && ((SECONDS < until)); do sleep 0.1; done
+    [[ $(traces) == "$before" ]]
+}
+
+before=$(traces)
+
+whole() { ((status == 0)) && says 'without a fault: result' && says 'the survivors went on: all held'; }
+run scripts/demo --fault kill-rank
+check a_demonstration_runs_from_beginning_to_end whole
+check a_demonstration_leaves_nothing left_nothing
+
+scripts/demo --fault cut-link >"$work/out" 2>&1 </dev/null &
+demo=$!
+until says 'without a fault: result' || ! kill -0 $demo 2>/dev/null; do sleep 0.1; done
+kill -KILL $demo
+wait $demo 2>/dev/null
+status=$?
+check a_demonstration_that_is_killed_leaves_nothing left_nothing
+
+run scripts/demo --fault nothing
+usage() { ((status == 2)) && says 'scripts/demo'; }
+check an_unknown_fault_is_refused usage
+
+mkdir "$work/bin"
+printf '#!/bin/sh\nexit 1\n' >"$work/bin/unshare"
+chmod 755 "$work/bin/unshare"
+run env PATH="$work/bin:$PATH" scripts/demo
+check without_rights_one_sentence_says_what_to_do refused 'run as root, or allow user namespaces'
+
+# In namespaces of the test's own: no network, a full disk.
+alone=(unshare --mount --net)
+unshare --mount --net true 2>/dev/null || alone=(unshare --user --map-root-user --mount --net)
+run "${alone[@]}" env RINGWATCH_ROOT_ALWAYS=1 XDG_CACHE_HOME="$work/cache" scripts/demo
+check without_a_mirror_one_sentence_says_what_to_do refused 'No mirror with Debian 13 answers'
+mkdir "$work/small"
+# shellcheck disable=SC2016
+run "${alone[@]}" bash -c 'mount -t tmpfs -o size=8m small "$0" && XDG_CACHE_HOME=$0 RINGWATCH_ROOT_ALWAYS=1 exec scripts/demo' "$work/small"
+check without_space_one_sentence_says_what_to_do refused 'MiB are needed'
+check refusals_leave_nothing left_nothing
+
+echo "$passed passed, $failed failed"
+((failed == 0))
