@@ -28,8 +28,8 @@ pub mod pmix {
         /// is dead: PMIx counts those who were dead before among those to come. May be called from any thread until the
         /// components are closed; does not block.
         pub fn rw_pmix_end_exchanges_with_the_dead();
-        /// Has `rw_plugin_client_is_there` called for every process of this node that is connected, in PMIx's own thread. May
-        /// be called from any thread until the components are closed; does not block.
+        /// Has `rw_plugin_client_has_committed` called for every process of this node that has told the others how to be
+        /// reached, in PMIx's own thread. May be called from any thread until the components are closed; does not block.
         pub fn rw_pmix_look_at_clients();
         /// Rank of this process in its own namespace: the number of the runtime daemon.
         pub fn rw_pmix_my_rank() -> u32;

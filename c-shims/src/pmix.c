@@ -367,7 +367,7 @@ void rw_pmix_end_exchanges_with_the_dead(void)
     }
 }
 
-/* In PMIx's own thread. */
+/* In PMIx's own thread. Who has told the others how to be reached has opened Open MPI's components before. */
 static void look_at_clients(int fd, short what, void *data)
 {
     (void) fd, (void) what;
@@ -375,8 +375,9 @@ static void look_at_clients(int fd, short what, void *data)
     PMIX_RELEASE(caddy);
     for (int n = 0; n < pmix_server_globals.clients.size; n++) {
         pmix_peer_t *peer = pmix_pointer_array_get_item(&pmix_server_globals.clients, n);
-        if (NULL != peer && NULL != peer->info && NULL != peer->nptr && NULL != peer->nptr->nspace) {
-            rw_plugin_client_is_there(peer->nptr->nspace, peer->info->pname.rank);
+        if (NULL != peer && NULL != peer->info && peer->info->modex_recvd && NULL != peer->nptr
+            && NULL != peer->nptr->nspace) {
+            rw_plugin_client_has_committed(peer->nptr->nspace, peer->info->pname.rank);
         }
     }
 }

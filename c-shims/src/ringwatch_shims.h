@@ -30,7 +30,7 @@ void rw_plugin_launch_free(uint8_t *bytes, size_t length);
 int rw_plugin_local(const char *nspace, const uint8_t *bytes, size_t length, void *environment);
 void rw_plugin_job_done(const char *nspace);
 void rw_plugin_client_gone(const char *nspace, uint32_t rank, bool finalized);
-void rw_plugin_client_is_there(const char *nspace, uint32_t rank);
+void rw_plugin_client_has_committed(const char *nspace, uint32_t rank);
 void rw_plugin_connecting(const void *id, const void *procs, size_t nprocs, void (*tell)(int status, void *data), void *data);
 void rw_plugin_looking_up(const void *id, const void *proc, const char *key,
                           void (*tell)(int status, void *values, size_t count, void *data), void *data);

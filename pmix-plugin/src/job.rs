@@ -365,7 +365,7 @@ pub fn client_lost(nspace: &CStr, rank: u32) {
     }
 }
 
-/// A local client has come, or has left in order.
+/// A local client has told the others how to be reached, or has left in order.
 pub fn client_is_known(nspace: &CStr, rank: u32) {
     if let Some((job, rank)) = numbered(nspace, rank).filter(|(job, _)| job.launch.ranks_register) {
         if let Some(slot) = job.segment.slot_of(rank) {

@@ -203,12 +203,12 @@ pub unsafe extern "C" fn rw_plugin_client_gone(nspace: *const c_char, rank: u32,
     guarded((), || if finalized { job::client_is_known(nspace, rank) } else { job::client_lost(nspace, rank) });
 }
 
-/// A local client is connected. It has opened Open MPI's components before, if it uses MPI.
+/// A local client has told the others how to be reached: in `MPI_Init` it has opened Open MPI's components before.
 ///
 /// # Safety
 /// `nspace` is a terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_plugin_client_is_there(nspace: *const c_char, rank: u32) {
+pub unsafe extern "C" fn rw_plugin_client_has_committed(nspace: *const c_char, rank: u32) {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
     guarded((), || job::client_is_known(nspace, rank));

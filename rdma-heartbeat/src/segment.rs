@@ -85,7 +85,8 @@ pub enum Phase {
     Finalising = 3,
     /// `MPI_Finalize` has returned: the end of the process is no failure.
     Finalised = 4,
-    /// In the runtime without ringwatch's component: nothing is known about its way through MPI.
+    /// Past the point in `MPI_Init` at which it registers, without ringwatch's component: nothing is known about its way
+    /// through MPI.
     Unserved = 5,
 }
 
@@ -318,7 +319,7 @@ impl Segment {
         self.word(offset + 4).store(phase as u32, Ordering::Release);
     }
 
-    /// The rank of a slot is in the runtime; if nobody has registered, it has no component that would.
+    /// The rank of a slot is past the point at which it registers; if nobody has, it has no component that would.
     pub fn pass_by(&self, slot: u32) {
         let phase = self.word(self.slot_offset(slot) + 4);
         let _ =

@@ -401,11 +401,15 @@ impl Driver<'_, '_> {
                 () if observer(other) == Some(host) => other,
                 () => continue,
             };
-            let name = ALL_HOSTS[silent as usize];
-            let ranks = self.job.job.ranks_on(name);
-            self.struck.log.push((now(), format!("{name} may count as silent for both")));
-            self.job.loses(name);
-            self.adjoining.extend(ranks);
+            let silent = ALL_HOSTS[silent as usize];
+            self.struck.log.push((now(), format!("{silent} may count as silent for both")));
+            let hosts = self.job.job.hosts().to_vec();
+            // From a launcher that is silent all others are cut off.
+            let of_launcher = silent == hosts[0];
+            for name in hosts.into_iter().filter(|name| (*name == silent) != of_launcher) {
+                self.adjoining.extend(self.job.job.ranks_on(name));
+                self.job.loses(name);
+            }
         }
     }
 
