@@ -12,11 +12,13 @@
 //! However a connection breaks, two things that Open MPI 5.0.7 does with its fragments are done in order: an answer to a
 //! one-sided operation has no function that is to hear of its end (`btl_base_am_rdma.c`, am_rdma_response), which is called
 //! all the same (`btl_tcp_endpoint.c`, mca_btl_tcp_endpoint_close); and a message that itself finds the connection broken
-//! is queued on the closed socket (mca_btl_tcp_endpoint_send), where nothing ends it.
+//! (mca_btl_tcp_endpoint_send) is queued on the closed socket, where nothing ends it, or, where there was none yet, has ended
+//! with all others and is reported as not taken, too.
 //!
 //! Offsets are those of btl_tcp_component.h, btl_tcp_proc.h, btl_tcp_endpoint.h, btl.h and opal_list.h on x86-64, and every object is asked
 //! for its class first.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
@@ -197,21 +199,45 @@ impl Connections {
     }
 }
 
+/// A message that this thread is sending, and what has come of it meanwhile.
+#[derive(Clone, Copy)]
+struct Sending {
+    endpoint: Object,
+    fragment: Object,
+    /// This thread has found the connection broken.
+    closed: bool,
+    /// With that the message has ended.
+    ended: bool,
+}
+
+thread_local! {
+    static SENDING: Cell<Option<Sending>> = const { Cell::new(None) };
+}
+
 /// Closes a connection. What has nobody to hear of its end has nobody to be told.
 unsafe extern "C" fn close(endpoint: Object) {
     let Some(own) = Connections::get() else { return };
+    let mut sending = SENDING.get().filter(|sending| sending.endpoint == endpoint);
     // SAFETY: Open MPI passes an endpoint and holds its lock; items of its list, and what it is sending, are descriptors.
     unsafe {
         if own.has_failed(endpoint) {
+            let mut ends = |fragment: Object| {
+                be_heard(fragment);
+                sending.iter_mut().for_each(|sending| sending.ended |= sending.fragment == fragment);
+            };
             let current = endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>().read();
             if !current.is_null() {
-                be_heard(current);
+                ends(current);
             }
             let end = endpoint.byte_add(FRAGMENTS + SENTINEL);
             let mut item = next(end);
             while item != end {
-                be_heard(item);
+                ends(item);
                 item = next(item);
+            }
+            if let Some(sending) = &mut sending {
+                sending.closed = true;
+                SENDING.set(Some(*sending));
             }
         }
         (own.close)(endpoint);
@@ -221,17 +247,23 @@ unsafe extern "C" fn close(endpoint: Object) {
 /// Sends a message. One that has met the broken connection itself fails as all later ones do.
 unsafe extern "C" fn send(endpoint: Object, fragment: Object) -> c_int {
     let Some(own) = Connections::get() else { return UNREACHABLE };
-    // SAFETY: Open MPI passes an endpoint and a fragment; of one that has failed nothing is sent, so the fragment is either
-    // at an end or still there.
+    let before = SENDING.replace(Some(Sending { endpoint, fragment, closed: false, ended: false }));
+    // SAFETY: Open MPI passes an endpoint and a fragment.
+    let code = unsafe { (own.send)(endpoint, fragment) };
+    let Some(sending) = SENDING.replace(before) else { return code };
+    if sending.ended {
+        // Who sends it has been told.
+        return code.max(0);
+    }
+    // SAFETY: as above; nothing is sent on one that has failed, so the fragment is still there.
     unsafe {
-        let code = (own.send)(endpoint, fragment);
         let current = endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>();
-        if code == 0 && own.has_failed(endpoint) && current.read() == fragment {
+        if code == 0 && sending.closed && current.read() == fragment {
             current.write(std::ptr::null_mut());
             return UNREACHABLE;
         }
-        code
     }
+    code
 }
 
 /// The item after one.

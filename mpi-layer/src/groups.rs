@@ -9,11 +9,12 @@
 //! That ends the call at every member: whoever knows of a death in the communicator gives up, or is refused as it begins
 //! (`ompi_comm_iface_create_check`), and sooner or later all know. For the same reason nobody takes a message of a call that
 //! was given up for one of a later call: who could send or receive that knows of no death, and has ended the earlier one with
-//! all of its messages.
+//! all of its messages. But they bear the tag of the call, and stay where others may receive them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::internals::Internals;
@@ -52,6 +53,8 @@ static STOCK: OnceLock<Stock> = OnceLock::new();
 /// A call of `MPI_Comm_create_group`.
 struct Call {
     comm: usize,
+    /// The number is settled.
+    is_numbered: AtomicBool,
     /// Messages that its steps wait for. They live until a step takes them out.
     messages: Mutex<Vec<usize>>,
 }
@@ -137,7 +140,7 @@ impl Call {
 
 unsafe extern "C" fn create_group(comm: Object, group: Object, tag: c_int, made: *mut Object) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
-    let call = Arc::new(Call { comm: comm as usize, messages: Mutex::default() });
+    let call = Arc::new(Call { comm: comm as usize, is_numbered: AtomicBool::new(false), messages: Mutex::default() });
     lock(&CALLS).push(call.clone());
     crate::watch_progress();
     let before = CALLED.replace(Some(call.clone()));
@@ -182,10 +185,16 @@ unsafe extern "C" fn activate(
     request: *mut *mut Request,
 ) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
+    let call = called(comm, mode);
+    if let Some(call) = &call {
+        call.is_numbered.store(true, Ordering::Release);
+        // Of a death until now the new communicator would never hear.
+        if let Some(class) = call.refusal() {
+            return class;
+        }
+    }
     // SAFETY: as above.
-    making(called(comm, mode), || unsafe {
-        (stock.activate)(made, comm, bridge, first, second, sends_first, mode, request)
-    })
+    making(call, || unsafe { (stock.activate)(made, comm, bridge, first, second, sends_first, mode, request) })
 }
 
 unsafe extern "C" fn append(
@@ -230,7 +239,8 @@ unsafe extern "C" fn step(request: *mut Request) -> c_int {
     let Some(callback) = callback else { return code };
     match call.refusal() {
         Some(class) if is_inner => class,
-        _ if is_inner && code != 0 => code,
+        // Open MPI cleans up after a number that was not settled, and looks at nothing in what comes then.
+        _ if code != 0 && (is_inner || call.is_numbered.load(Ordering::Acquire)) => code,
         // SAFETY: as above.
         _ => making(Some(call), || unsafe { callback(request) }),
     }

@@ -237,7 +237,7 @@ fn start_daemon(nspace: &CStr, launch: &LaunchData, me: NodeId) -> Result<Variab
     if !crate::sensor_is_open() {
         return Err(problem("the component psensor/ringwatch is left out there".into()));
     }
-    // Where the user names none, this node's own files may.
+    // Where mpirun's node names none, this node's own files may.
     let named = if launch.daemon.is_empty() { own_daemon() } else { launch.daemon.clone() };
     let daemon = environment::find_daemon(&named).map_err(problem)?;
     if me != 0 {

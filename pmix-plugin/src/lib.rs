@@ -98,7 +98,7 @@ fn sensor_is_open() -> bool {
 /// One of the two components is left out.
 fn half(missing: &str, present: &str) -> String {
     format!(
-        "the component {missing}/ringwatch is left out (parameter {missing}), without which {present}/ringwatch cannot work: leave out none of them, or set psensor_ringwatch_enable to false"
+        "the component {missing}/ringwatch is left out (parameter {missing}), without which {present}/ringwatch cannot work: leave out both of them, or none"
     )
 }
 

@@ -150,14 +150,15 @@ impl Supervisor {
         }
     }
 
-    /// Tells what every later `ringwatchd` has to know, too.
+    /// Tells what every later `ringwatchd` has to know, too. One that is started just now may hear it twice.
     pub fn report(&self, packet: ToDaemon) {
+        lock(&self.reports).push(packet.clone());
         self.tell(&packet);
-        lock(&self.reports).push(packet);
     }
 
     fn repeat_reports(&self) {
-        let reports = lock(&self.reports).clone();
+        // What is taken back meanwhile was said before whatever follows from that.
+        let reports = lock(&self.reports);
         reports.iter().for_each(|packet| self.tell(packet));
     }
 
@@ -170,7 +171,7 @@ impl Supervisor {
     /// The job, or this process, has come to its end: the next end of `ringwatchd` is not a failure.
     pub fn finish(&self) {
         if !self.finished.swap(true, Ordering::SeqCst) {
-            self.tell(&ToDaemon::Finished);
+            self.report(ToDaemon::Finished);
         }
         // Whoever is in PMIx leaves it first: it may be taken down next.
         drop(lock(&self.control));
