@@ -9,16 +9,13 @@
 //!
 //! A connection on which nothing waits is left to its end, with what the dead had sent before.
 //!
-//! However a connection breaks, two things that Open MPI 5.0.7 does with its fragments are done in order: an answer to a
-//! one-sided operation has no function that is to hear of its end (`btl_base_am_rdma.c`, am_rdma_response), which is called
-//! all the same (`btl_tcp_endpoint.c`, mca_btl_tcp_endpoint_close); and a message that itself finds the connection broken
-//! (mca_btl_tcp_endpoint_send) is queued on the closed socket, where nothing ends it, or, where there was none yet, has ended
-//! with all others and is reported as not taken, too.
+//! However a connection breaks, an answer to a one-sided operation that waits on it has no function that is to hear of its
+//! end (`btl_base_am_rdma.c`, am_rdma_response), which is called all the same (`btl_tcp_endpoint.c`,
+//! mca_btl_tcp_endpoint_close). It gets one that does nothing.
 //!
 //! Offsets are those of btl_tcp_component.h, btl_tcp_proc.h, btl_tcp_endpoint.h, btl.h and opal_list.h on x86-64, and every object is asked
 //! for its class first.
 
-use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
@@ -43,18 +40,14 @@ const SENTINEL: usize = 0x10;
 const NEXT: usize = 0x10;
 /// Of `mca_btl_base_descriptor_t`.
 const CALLBACK: usize = 0x48;
-/// `OPAL_ERR_UNREACH`
-const UNREACHABLE: c_int = -12;
 /// Values of an endpoint's state.
 const CONNECTING: c_int = 0;
 const FAILED: c_int = 3;
 const CONNECTED: c_int = 4;
 
 const CLOSE: &CStr = c"mca_btl_tcp_endpoint_close";
-const SEND: &CStr = c"mca_btl_tcp_endpoint_send";
 
 type Close = unsafe extern "C" fn(Object);
-type SendOn = unsafe extern "C" fn(Object, Object) -> c_int;
 
 /// What ringwatch uses of Open MPI's TCP transport.
 pub struct Connections {
@@ -62,7 +55,6 @@ pub struct Connections {
     classes: Classes,
     find: unsafe extern "C" fn(Object, ProcessName, *mut Object) -> c_int,
     close: Close,
-    send: SendOn,
     event_users_increment: unsafe extern "C" fn(),
 }
 
@@ -100,21 +92,17 @@ impl Connections {
                 },
                 find: library.function(c"opal_proc_table_get_value")?,
                 close: library.function(CLOSE)?,
-                send: library.function(SEND)?,
                 event_users_increment: library.function(c"opal_progress_event_users_increment")?,
             })
         }
     }
 
-    /// Stands where connections are closed and messages are sent.
+    /// Stands where connections are closed.
     pub fn watch() {
         let Some(own) = Self::get() else { return };
         let Some(library) = Library::with(own.close as *mut c_void) else { return };
-        // SAFETY: of the types of the functions whose places they take (btl_tcp_endpoint.h).
-        unsafe {
-            library.redirect(CLOSE, close as *const c_void);
-            library.redirect(SEND, send as *const c_void);
-        }
+        // SAFETY: of the type of the function whose place it takes (btl_tcp_endpoint.h).
+        unsafe { library.redirect(CLOSE, close as *const c_void) };
     }
 
     /// Closes connections to a process that Open MPI has just marked as dead, in a function of MPI.
@@ -199,71 +187,25 @@ impl Connections {
     }
 }
 
-/// A message that this thread is sending, and what has come of it meanwhile.
-#[derive(Clone, Copy)]
-struct Sending {
-    endpoint: Object,
-    fragment: Object,
-    /// This thread has found the connection broken.
-    closed: bool,
-    /// With that the message has ended.
-    ended: bool,
-}
-
-thread_local! {
-    static SENDING: Cell<Option<Sending>> = const { Cell::new(None) };
-}
-
 /// Closes a connection. What has nobody to hear of its end has nobody to be told.
 unsafe extern "C" fn close(endpoint: Object) {
     let Some(own) = Connections::get() else { return };
-    let mut sending = SENDING.get().filter(|sending| sending.endpoint == endpoint);
     // SAFETY: Open MPI passes an endpoint and holds its lock; items of its list, and what it is sending, are descriptors.
     unsafe {
         if own.has_failed(endpoint) {
-            let mut ends = |fragment: Object| {
-                be_heard(fragment);
-                sending.iter_mut().for_each(|sending| sending.ended |= sending.fragment == fragment);
-            };
             let current = endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>().read();
             if !current.is_null() {
-                ends(current);
+                be_heard(current);
             }
             let end = endpoint.byte_add(FRAGMENTS + SENTINEL);
             let mut item = next(end);
             while item != end {
-                ends(item);
+                be_heard(item);
                 item = next(item);
-            }
-            if let Some(sending) = &mut sending {
-                sending.closed = true;
-                SENDING.set(Some(*sending));
             }
         }
         (own.close)(endpoint);
     }
-}
-
-/// Sends a message. One that has met the broken connection itself fails as all later ones do.
-unsafe extern "C" fn send(endpoint: Object, fragment: Object) -> c_int {
-    let Some(own) = Connections::get() else { return UNREACHABLE };
-    let before = SENDING.replace(Some(Sending { endpoint, fragment, closed: false, ended: false }));
-    // SAFETY: Open MPI passes an endpoint and a fragment.
-    let code = unsafe { (own.send)(endpoint, fragment) };
-    let Some(sending) = SENDING.replace(before) else { return code };
-    if sending.ended {
-        // Who sends it has been told.
-        return code.max(0);
-    }
-    // SAFETY: as above; nothing is sent on one that has failed, so the fragment is still there.
-    unsafe {
-        let current = endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>();
-        if code == 0 && sending.closed && current.read() == fragment {
-            current.write(std::ptr::null_mut());
-            return UNREACHABLE;
-        }
-    }
-    code
 }
 
 /// The item after one.
