@@ -70,15 +70,13 @@ fn stand(library: &Library) -> Option<()> {
             null: library.predefined(c"ompi_mpi_comm_null")? as usize,
         };
         STOCK.set(stock).ok()?;
-        for (name, ours) in [
+        library.redirect_all(&[
             (SPLIT, split as *const c_void),
             (CREATE, create as *const _),
             (IDUP, idup as *const _),
             (IDUP_WITH_INFO, idup_with_info as *const _),
             (NUMBER, number as *const _),
-        ] {
-            library.redirect(name, ours);
-        }
+        ]);
     }
     Some(())
 }

@@ -96,13 +96,11 @@ fn stand(library: &Library) -> Option<()> {
             append_with_flags: library.function(APPEND_WITH_FLAGS)?,
         };
         STOCK.set(stock).ok()?;
-        for (name, ours) in [
+        library.redirect_all(&[
             (CREATE_GROUP, create_group as *const c_void),
             (ACTIVATE, activate as *const _),
             (APPEND, append as *const _),
-        ] {
-            library.redirect(name, ours);
-        }
+        ]);
     }
     Some(())
 }

@@ -311,6 +311,17 @@ impl Library {
         replaced.map(|mut replaced| replaced.discard()).is_ok()
     }
 
+    /// The same for each of several.
+    ///
+    /// # Safety
+    /// As of [`Library::redirect`].
+    pub unsafe fn redirect_all(&self, functions: &[(&CStr, *const c_void)]) {
+        for (name, ours) in functions {
+            // SAFETY: as required of the caller.
+            unsafe { self.redirect(name, *ours) };
+        }
+    }
+
     /// A function by its name.
     ///
     /// # Safety

@@ -284,27 +284,26 @@ impl Supervisor {
     /// A rank that has none of ringwatch's components says nothing of itself.
     fn look_at_clients(&self, job: &Job) {
         let is_unknown = |slot| job.segment.occupant(slot).1 == Phase::Unknown;
-        if !job.launch.ranks_register || !(0..job.segment.slots()).any(is_unknown) {
-            return;
-        }
-        // As above.
-        let _here = lock(&self.control);
-        if !self.is_finished() {
-            // SAFETY: PMIx is initialised while the job runs.
-            unsafe { c_shims::pmix::rw_pmix_look_at_clients() };
+        if job.launch.ranks_register && (0..job.segment.slots()).any(is_unknown) {
+            // SAFETY: PMIx is initialised.
+            self.in_pmix(|| unsafe { c_shims::pmix::rw_pmix_look_at_clients() });
         }
     }
 
     /// Somebody may have begun to wait in PMIx, on this node, for one who was dead before: nothing tells of it.
     fn end_exchanges_with_the_dead(&self, job: &Job) {
-        if !(0..job.segment.len()).any(|index| matches!(job.segment.entry(index), Some(Entry::Rank(_)))) {
-            return;
+        let is_rank = |index| matches!(job.segment.entry(index), Some(Entry::Rank(_)));
+        if (0..job.segment.len()).any(is_rank) {
+            // SAFETY: as above.
+            self.in_pmix(|| unsafe { c_shims::pmix::rw_pmix_end_exchanges_with_the_dead() });
         }
-        // [`Supervisor::finish`] takes it before PMIx is taken down.
+    }
+
+    /// Calls PMIx unless it may be taken down: [`Supervisor::finish`] waits for the call.
+    fn in_pmix<T>(&self, call: impl FnOnce() -> T) {
         let _here = lock(&self.control);
         if !self.is_finished() {
-            // SAFETY: PMIx is initialised while the job runs.
-            unsafe { c_shims::pmix::rw_pmix_end_exchanges_with_the_dead() };
+            call();
         }
     }
 

@@ -194,20 +194,14 @@ fn ringwatchd_killed_after_the_ranks_of_its_node_have_ended() {
     });
 }
 
-/// A program in place of `ringwatchd` that on its `turn`th start on a host, once the file `armed` is there, does something else
-/// first.
-fn daemon_that(name: &str, turn: u32, does: &str) -> (String, String) {
+/// A program in place of `ringwatchd` that does something else first as soon as a file is there; the names of both.
+fn daemon_that(name: &str, does: &str) -> (String, String) {
     let daemon = format!("/tmp/system-tests/{name}");
-    let script = format!(
-        "#!/bin/sh\ncount=$0.$(hostname)\nif [ -e $0.armed ]; then\n    echo >>$count\n    if [ $(wc -l <$count) = {turn} ]; then {does}; fi\nfi\nexec ringwatchd \"$@\"\n"
-    );
+    let armed = format!("{daemon}.armed");
+    let script = format!("#!/bin/sh\nif [ -e {armed} ]; then {does}; fi\nexec ringwatchd \"$@\"\n");
     std::fs::write(&daemon, script).expect("/tmp can be written");
     system_tests::lab::run("chmod", &["755", &daemon]);
-    let armed = format!("{daemon}.armed");
     let _ = std::fs::remove_file(&armed);
-    for host in system_tests::lab::HOSTS {
-        let _ = std::fs::remove_file(format!("{daemon}.{host}"));
-    }
     (daemon, armed)
 }
 
@@ -215,14 +209,16 @@ fn daemon_that(name: &str, turn: u32, does: &str) -> (String, String) {
 #[test]
 fn ringwatchd_stopped_as_it_is_started_is_replaced() {
     in_lab(|lab| {
-        let (daemon, armed) = daemon_that("ringwatchd-stopped", 1, "kill -STOP $$");
+        let (daemon, armed) = daemon_that("ringwatchd-stopped", "rm $0.armed; kill -STOP $$");
         let job = Job::new().parameter("timeout", "600ms").parameter("daemon", &daemon);
         let mut job = job.blocked_in("allreduce", &[]).start(lab);
         job.wait_until_blocked();
         for host in ["h1", "h3"] {
             std::fs::write(&armed, "").expect("/tmp can be written");
             job.replaces_watcher(host, libc::SIGKILL);
-            std::fs::remove_file(&armed).expect("it is there");
+            if std::fs::exists(&armed).expect("/tmp can be read") {
+                job.fail("one has been stopped as it was started");
+            }
         }
         job.end();
         let outcome = job.finish();
@@ -269,15 +265,10 @@ fn ringwatchd_killed_after_a_recovery() {
 #[test]
 fn a_node_whose_ringwatchd_cannot_come_back_is_lost() {
     in_lab(|lab| {
-        let daemon = "/tmp/system-tests/ringwatchd-once";
-        // Starts once on each host and never again.
-        let script = "#!/bin/sh\nmark=$0.$(hostname)\nif [ -e $mark ] && [ -e $0.armed ]; then exit 1; fi\n: >$mark\nexec ringwatchd \"$@\"\n";
-        std::fs::write(daemon, script).expect("/tmp can be written");
-        system_tests::lab::run("chmod", &["755", daemon]);
-        let _ = std::fs::remove_file(format!("{daemon}.armed"));
-        let mut job = Job::new().parameter("daemon", daemon).blocked_in("mixed", &[4, 5]).start(lab);
+        let (daemon, armed) = daemon_that("ringwatchd-once", "exit 1");
+        let mut job = Job::new().parameter("daemon", &daemon).blocked_in("mixed", &[4, 5]).start(lab);
         job.wait_until_blocked();
-        std::fs::write(format!("{daemon}.armed"), "").expect("/tmp can be written");
+        std::fs::write(&armed, "").expect("/tmp can be written");
         let pids = [job.pid(4), job.pid(5), job.runtime("h3")];
         job.loses("h3");
         let at = system_tests::clock::now();

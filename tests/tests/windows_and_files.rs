@@ -351,35 +351,32 @@ fn a_lock_that_the_dead_held_is_not_waited_for_with_scope_group() {
     });
 }
 
-/// Whoever waits for a lock that the dead held says it.
-fn a_wait_is_told(lab: &Lab, arguments: &[&str], waiting: &[u32]) {
-    let arguments = [arguments, &["--holds-lock", "win_lock_alone_living"]].concat();
-    let mut job = Job::new().diarist(program()).arguments(&arguments).start(lab);
-    job.wait("blocked at a lock", LIMIT, |diaries| (1..7).all(|rank| about(diaries, rank, "blocked", 0).is_some()));
-    // Each is in MPI, where it asks for the lock again and again.
-    std::thread::sleep(Duration::from_millis(200));
-    let _ = job.signal_rank(7, libc::SIGKILL);
-    let sentence = |rank: &u32| format!("ringwatch: rank {rank} has been in MPI_Win_lock for 1");
-    let told = wait_until(LIMIT * 2, || waiting.iter().all(|rank| job.stderr().contains(&sentence(rank))));
-    if !told {
-        job.fail(&format!("ranks {waiting:?} say what they wait in"));
-    }
-    for rank in 0..7 {
-        let _ = job.signal_rank(rank, libc::SIGKILL);
-    }
-    job.finish().left_nothing();
-}
-
+/// Whoever waits for a lock that the dead held says it, also who asks for it long after the death.
 #[test]
 fn a_wait_that_nothing_ends_is_told() {
-    in_lab(|lab| a_wait_is_told(lab, &[], &[1, 2, 3, 4, 5, 6]));
-}
-
-/// Rank 0 asks for the lock when nobody has died for 31 s.
-#[test]
-#[ignore = "takes a minute: a part of scripts/test --full"]
-fn a_wait_that_begins_long_after_a_death_is_told() {
-    in_lab(|lab| a_wait_is_told(lab, &["--later", "31"], &[0]));
+    in_lab(|lab| {
+        let arguments = ["--holds-lock", "--later", "31", "win_lock_alone_living"];
+        let mut job = Job::new().diarist(program()).arguments(&arguments).start(lab);
+        let waiting = [1, 2, 3, 4, 5, 6];
+        job.wait("blocked at a lock", LIMIT, |diaries| {
+            waiting.iter().all(|rank| about(diaries, *rank, "blocked", 0).is_some())
+        });
+        // Each is in MPI, where it asks for the lock again and again.
+        std::thread::sleep(Duration::from_millis(200));
+        let _ = job.signal_rank(7, libc::SIGKILL);
+        let sentence = |rank: &u32| format!("ringwatch: rank {rank} has been in MPI_Win_lock for 10 s");
+        let told = wait_until(LIMIT, || waiting.iter().all(|rank| job.stderr().contains(&sentence(rank))));
+        if !told {
+            job.fail("every rank says what it waits in");
+        }
+        if !wait_until(LIMIT * 2, || job.stderr().contains("ringwatch: rank 0 has been in MPI_Win_lock for 1")) {
+            job.fail("so does rank 0, which has asked for the lock when nobody had died for 31 s");
+        }
+        for rank in 0..7 {
+            let _ = job.signal_rank(rank, libc::SIGKILL);
+        }
+        job.finish().left_nothing();
+    });
 }
 
 /// Answers to one-sided operations of a process that dies wait in connections to it, which break: that is no more than
