@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rdma_heartbeat::pin::Pin;
 use rdma_heartbeat::versions::{RELEASE, told_by_daemon};
 
 /// How long `ringwatchd --version` may take.
@@ -19,6 +20,8 @@ pub fn of(daemon: &Path) -> Option<String> {
     let mut command = Command::new(daemon);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
+    // PRRTE may wait for it first, and somebody else have its number then.
+    let pin = Pin::of_child(child.id());
     let answer = child.stdout.take()?;
     let until = Instant::now() + PATIENCE;
     let (mut text, mut rest) = (Vec::new(), answer.take(LONGEST));
@@ -27,7 +30,7 @@ pub fn of(daemon: &Path) -> Option<String> {
         let left = PollTimeout::try_from(until.saturating_duration_since(Instant::now())).unwrap_or(PollTimeout::ZERO);
         let ready = poll(&mut [PollFd::new(rest.get_ref().as_fd(), PollFlags::POLLIN)], left);
         if ready.is_ok_and(|count| count == 0) {
-            let _ = child.kill();
+            let _ = pin.map(|pin| pin.kill());
             return None;
         }
         match rest.read(&mut piece) {
@@ -35,7 +38,6 @@ pub fn of(daemon: &Path) -> Option<String> {
             Ok(length) => text.extend_from_slice(&piece[..length]),
         }
     }
-    // PRRTE may have waited for it first.
     let _ = child.wait();
     told_by_daemon(&String::from_utf8_lossy(&text)).map(ToOwned::to_owned)
 }

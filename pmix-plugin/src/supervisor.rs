@@ -406,7 +406,7 @@ impl Supervisor {
             });
         }
         let child = command.spawn()?;
-        let pidfd = pidfd_open(child.id())?;
+        let pidfd = Pin::of_child(child.id())?.as_fd().try_clone_to_owned()?;
         *lock(&self.present) = i32::try_from(child.id()).ok().zip(pidfd.try_clone().ok());
         // First, so that a job that is spawned now is either in its first packet or told afterwards.
         let mut control = lock(&self.control);
@@ -481,16 +481,6 @@ fn out_of_the_way(fd: RawFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: a fresh descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
-}
-
-fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
-    // SAFETY: a system call without memory arguments; the child has not been reaped by this thread.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(i32::try_from(fd).map_err(io::Error::other)?) })
 }
 
 /// Waits for the end of a process.

@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nix::time::{ClockId, clock_gettime};
 use propagation::Time;
 
-/// Time since the node started. It goes on while the process is stopped, and is the same in every process of the node.
+/// Time since the node started. It goes on while the process is stopped and while the node itself sleeps, and is the same
+/// in every process of the node.
 #[must_use]
 pub fn now() -> Time {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("Linux always has a monotonic clock");
+    let time = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("Linux always has a monotonic clock");
     Duration::new(time.tv_sec().unsigned_abs(), u32::try_from(time.tv_nsec()).unwrap_or(0))
 }
 

@@ -476,19 +476,27 @@ impl Daemon {
             let settled_at = if now < ending.settled_at { ending.settled_at } else { Time::MAX };
             ending.exit_by.min(settled_at).min(ending.runtime_ends_by.unwrap_or(Time::MAX))
         });
-        let hurry = self.network.as_ref().is_some_and(Network::may_have_more)
-            || self.control.has_backlog()
-            || self.status.as_ref().is_some_and(Server::is_busy);
+        let network = self.network.as_ref().map_or(Time::MAX, |network| network.deadline(now));
+        let hurry = self.control.has_backlog() || self.status.as_ref().is_some_and(Server::is_busy);
         let unfinished = if hurry { now + Duration::from_millis(1) } else { Time::MAX };
         let hanging = self.hung_up.iter().map(|(_, until)| *until).min().unwrap_or(Time::MAX);
         let judgement = if self.judges() { self.job.deadline() } else { Time::MAX };
-        [self.link_deadline(), ending, unfinished, hanging, judgement, self.watch.deadline(), self.runtime.deadline()]
-            .into_iter()
-            .chain([self.chronicle.deadline(now, self.link.is_ring())])
-            // Later than a heartbeat that is a little late, or it would wake up twice for it.
-            .fold(now + self.startup.launch.parameters.period * 5 / 4, Time::min)
-            // Whatever a module asks for: never a loop that keeps the processor from everybody else.
-            .max(now + Duration::from_micros(50))
+        [
+            self.link_deadline(),
+            ending,
+            network,
+            unfinished,
+            hanging,
+            judgement,
+            self.watch.deadline(),
+            self.runtime.deadline(),
+        ]
+        .into_iter()
+        .chain([self.chronicle.deadline(now, self.link.is_ring())])
+        // Later than a heartbeat that is a little late, or it would wake up twice for it.
+        .fold(now + self.startup.launch.parameters.period * 5 / 4, Time::min)
+        // Whatever a module asks for: never a loop that keeps the processor from everybody else.
+        .max(now + Duration::from_micros(50))
     }
 
     fn link_deadline(&self) -> Time {

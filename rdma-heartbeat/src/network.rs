@@ -30,6 +30,10 @@ pub const REJECTED_KINDS: [&str; 10] = [
 /// Most datagrams to take in one turn of a loop: a flood must not keep it from its own heartbeats.
 pub const DATAGRAMS_PER_TURN: usize = 64;
 
+/// How soon to look again where what looks like heartbeats is refused: these wake nobody up, and a flood of them would fill
+/// the room for the real ones between two looks.
+const LOOK_IN_A_FLOOD: Duration = Duration::from_millis(1);
+
 const UNKNOWN_NODE: usize = 8;
 const OTHER_LIFE: usize = 9;
 
@@ -72,6 +76,9 @@ pub struct Network {
     /// The last one that was taken came less than a period ago, so that the next is not due.
     is_recent: bool,
     period: Duration,
+    /// Until when more of those may come that were refused.
+    flooded_until: Time,
+    timeout: Duration,
 }
 
 impl Network {
@@ -96,6 +103,8 @@ impl Network {
             may_have_more: false,
             is_recent: false,
             period: launch.parameters.period,
+            flooded_until: Time::ZERO,
+            timeout: launch.parameters.timeout,
         }
     }
 
@@ -166,14 +175,17 @@ impl Network {
         // Whatever the wall clock says, it was not there at the last look.
         self.heard_until = now.saturating_sub(age).max(self.heard_until);
         let datagram = self.open(length, address);
+        if datagram.is_none() {
+            self.flooded_until = now + self.timeout;
+        }
         self.is_recent = datagram.is_some() && now < self.heard_until + self.period;
         Some((datagram, self.heard_until))
     }
 
-    /// Whether the last turn may have left heartbeats for the next.
+    /// When to look for heartbeats again at the latest, other than for one that is due.
     #[must_use]
-    pub fn may_have_more(&self) -> bool {
-        self.may_have_more
+    pub fn deadline(&self, now: Time) -> Time {
+        if self.may_have_more || now < self.flooded_until { now + LOOK_IN_A_FLOOD } else { Time::MAX }
     }
 
     fn open(&mut self, length: usize, address: SocketAddr) -> Datagram {

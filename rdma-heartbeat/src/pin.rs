@@ -82,6 +82,21 @@ impl Pin {
         }
     }
 
+    /// Pins a process that the caller has just started. Whoever else waits for children may have collected it.
+    ///
+    /// # Errors
+    /// `ESRCH` if it is gone, whoever has its number now, or what the system says.
+    pub fn of_child(pid: u32) -> io::Result<Self> {
+        let gone = || io::Error::from(Errno::ESRCH);
+        let pin = Self::take(i32::try_from(pid).map_err(|_| gone())?).map_err(|error| match error {
+            PinError::Gone => gone(),
+            PinError::System(error) => error,
+            PinError::Foreign(_) => io::Error::other(error),
+        })?;
+        let parent: Option<u32> = pin.status().and_then(|status| number_in(&status, "PPid:"));
+        if parent == Some(std::process::id()) { Ok(pin) } else { Err(gone()) }
+    }
+
     /// Whether this process may be that rank of that job: it was started as such, with this [`Environment`]. One that
     /// hides its environment, or has written over it, is believed if it descends from the runtime daemon that starts the
     /// ranks, and one that has ended, which has none any more, like one that is gone.
@@ -476,6 +491,18 @@ mod tests {
         its.kill().unwrap();
         let end = nix::sys::wait::waitpid(newcomer, None).unwrap();
         assert_eq!(end, nix::sys::wait::WaitStatus::Signaled(newcomer, nix::sys::signal::Signal::SIGKILL, false));
+    }
+
+    #[test]
+    fn a_child_is_pinned_and_neither_who_is_none_nor_who_has_been_collected() {
+        let mut child = sleeper();
+        assert_eq!(Pin::of_child(child.id()).unwrap().pid(), child.id() as i32);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for pid in [child.id(), 1, std::process::id(), u32::MAX] {
+            let refused = Pin::of_child(pid).map(|pin| pin.pid());
+            assert!(refused.is_err(), "{pid}");
+        }
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub struct Runtime {
     reported: bool,
     /// Stopped by this daemon, which is no loss.
     held: bool,
+    /// Then it was not stopped already, by somebody else, who will want to find it so.
+    goes_on: bool,
     /// When the whole job was last known to be suspended, which is no loss either.
     suspended_at: Option<Time>,
 }
@@ -72,6 +74,7 @@ impl Runtime {
             hung_up: None,
             reported: false,
             held: false,
+            goes_on: false,
             suspended_at: None,
         })
     }
@@ -158,14 +161,19 @@ impl Runtime {
     /// a moment first.
     pub fn hold(&mut self) {
         if let (Some(pin), false) = (&self.pin, std::mem::replace(&mut self.held, true)) {
-            pin.stop();
+            self.goes_on = pin.stopped().is_none();
+            if self.goes_on {
+                pin.stop();
+            }
         }
     }
 
-    /// Lets the runtime daemon go on.
+    /// Lets the runtime daemon go on, unless somebody else had stopped it before.
     pub fn release(&mut self) {
         if let (Some(pin), true) = (&self.pin, std::mem::take(&mut self.held)) {
-            pin.go_on();
+            if self.goes_on {
+                pin.go_on();
+            }
             self.count = StopCount::default();
         }
     }
@@ -234,5 +242,25 @@ mod tests {
         stopped.kill();
         child.wait().unwrap();
         assert!(pin.has_ended());
+    }
+
+    #[test]
+    fn what_somebody_else_has_stopped_stays_so_when_it_is_released() {
+        let mut child = sleeper();
+        let pid = child.id() as i32;
+        let mut runtime = Runtime::new(pid, None, ms(0)).unwrap();
+        let pin = Pin::take(pid).unwrap();
+        for by_somebody_else in [false, true] {
+            if by_somebody_else {
+                pin.stop();
+                wait_until(|| pin.stopped().is_some());
+            }
+            runtime.hold();
+            wait_until(|| pin.stopped().is_some());
+            runtime.release();
+            wait_until(|| pin.stopped().is_some() == by_somebody_else);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -76,6 +76,8 @@ pub enum Right {
     Priority,
     /// To keep its memory.
     Memory,
+    /// To keep what it may come to need of memory beyond a reserve.
+    MoreMemory,
 }
 
 impl Right {
@@ -90,6 +92,10 @@ impl Right {
             Self::Memory => {
                 "to lock its memory, without which a node that is short of memory may look dead \
                  (give it with 'memlock unlimited' in /etc/security/limits.conf)"
+            }
+            Self::MoreMemory => {
+                "to lock more memory than it has and 512 KiB, without which a large job may look dead on a node that is \
+                 short of memory (give it with 'memlock unlimited' in /etc/security/limits.conf)"
             }
         }
     }
@@ -190,15 +196,15 @@ pub fn lock_the_rest(refused: &mut Vec<Right>) {
         if !wide {
             keep_reserve();
             lock_memory()?;
-            info!(
-                reserve = RESERVE,
-                "what is needed of memory beyond a reserve of so many bytes will not be locked: the limit 'memlock' is small"
-            );
         }
-        Ok(())
+        Ok(wide)
     });
-    if let Err(error) = locked {
-        debug!(%error, "not all memory is locked");
-        refused.push(Right::Memory);
+    match locked {
+        Ok(true) => {}
+        Ok(false) => refused.push(Right::MoreMemory),
+        Err(error) => {
+            debug!(%error, "not all memory is locked");
+            refused.push(Right::Memory);
+        }
     }
 }

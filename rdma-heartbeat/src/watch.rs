@@ -58,6 +58,8 @@ struct Slot {
     occupant: Occupant,
     /// The changed defaults that have been logged.
     changed: u32,
+    /// [`Watch::hold`] has stopped it, and nobody else.
+    is_held: bool,
 }
 
 impl Slot {
@@ -162,7 +164,13 @@ impl Watch {
         for slot in slot_number(self.slots.len())..segment.slots() {
             let rank = segment.rank(slot);
             let (nspace, local) = name_of(rank);
-            self.slots.push(Slot { rank, name: (nspace.to_owned(), local), occupant: Occupant::Absent, changed: 0 });
+            self.slots.push(Slot {
+                rank,
+                name: (nspace.to_owned(), local),
+                occupant: Occupant::Absent,
+                changed: 0,
+                is_held: false,
+            });
         }
         self.next_look = Time::ZERO;
         self.search.begin_again();
@@ -228,7 +236,7 @@ impl Watch {
         }
         if !pin.is_rank(environment, &slot.name.0, slot.name.1, self.runtime) {
             error!(rank, pid, "the rank claims to be a process that is not this rank; it is not watched");
-            if self.holds && matches!(slot.occupant, Occupant::Pinned(..)) {
+            if slot.is_held {
                 pin.go_on();
             }
             slot.occupant = Occupant::Gone;
@@ -400,16 +408,27 @@ impl Watch {
     /// Stops all ranks of this node that have not finalised, until [`Watch::release`]. Without fencing nothing is done.
     pub fn hold(&mut self) {
         if self.kills && !std::mem::replace(&mut self.holds, true) {
-            self.pins().for_each(|pin| pin.stop());
+            for slot in &mut self.slots {
+                if let Occupant::Pinned(pin, _) = &slot.occupant {
+                    // Whom somebody else has stopped he will want to find so.
+                    slot.is_held = pin.stopped().is_none();
+                    if slot.is_held {
+                        pin.stop();
+                    }
+                }
+            }
         }
     }
 
-    /// Lets the ranks go on.
+    /// Lets the ranks go on that [`Watch::hold`] has stopped.
     pub fn release(&mut self) {
         if std::mem::take(&mut self.holds) {
-            self.pins().for_each(|pin| pin.go_on());
             for slot in &mut self.slots {
-                if let Occupant::Pinned(_, count) = &mut slot.occupant {
+                let is_held = std::mem::take(&mut slot.is_held);
+                if let Occupant::Pinned(pin, count) = &mut slot.occupant {
+                    if is_held {
+                        pin.go_on();
+                    }
                     *count = StopCount::default();
                 }
             }
@@ -422,13 +441,6 @@ impl Watch {
         if let (Some(Occupant::Pinned(pin, _)), false) = (occupant, self.holds) {
             pin.go_on();
         }
-    }
-
-    fn pins(&self) -> impl Iterator<Item = &Pin> {
-        self.slots.iter().filter_map(|slot| match &slot.occupant {
-            Occupant::Pinned(pin, _) => Some(pin),
-            _ => None,
-        })
     }
 
     /// Kills all ranks of this node that still live, and names them.

@@ -244,6 +244,30 @@ fn of_a_million_bad_messages_none_gets_in() {
     nothing_gets_in(1_000_000);
 }
 
+/// What looks like heartbeats wakes nobody up. It must not fill the room for the real ones all the same.
+#[test]
+fn heartbeats_get_through_a_flood_of_what_looks_like_them() {
+    const PERIODS: u32 = 8;
+    let mut launch = launch(&[1, 1]);
+    // In much less of it the flood has filled the room.
+    launch.parameters.period = PERIOD * 25;
+    launch.parameters.timeout = PERIOD * 250;
+    let cluster = Cluster::running(launch);
+    let mut forged = Vec::new();
+    Sealer::new(cluster.launch.job, [8; 32], 0, 9).seal(1, 0, &Message::Heartbeat { count: 9 }, &mut forged);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let heard = || cluster.nodes[1].report().counters["heartbeats received"];
+    let (before, begin) = (heard(), Instant::now());
+    while begin.elapsed() < cluster.launch.parameters.period * PERIODS {
+        for _ in 0..30 {
+            socket.send_to(&forged, cluster.nodes[1].address).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let heard = heard() - before;
+    assert!(heard >= u64::from(PERIODS) - 2, "of {PERIODS} heartbeats {heard} get through");
+}
+
 /// Sends on what two nodes say to each other, from an address of its own, until the job is over.
 fn stand_between(rendezvous: &UdpSocket, beside: &UdpSocket, node_0: SocketAddr, over: &AtomicBool) {
     let mut caller = None;

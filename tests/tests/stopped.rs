@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use system_tests::clock::wait_until;
 use system_tests::job::compile;
-use system_tests::{Job, Lab, Running, STOP_TIMEOUT, in_lab, process};
+use system_tests::{Job, Lab, Running, SLACK, STOP_TIMEOUT, in_lab, process};
 
 const VICTIM: u32 = 5;
 /// Twice as long as a rank may be stopped.
@@ -145,7 +146,11 @@ fn stopped_shorter_than_the_limit_is_not_dead() {
 /// What a batch system does: every process of the job is stopped, one host after the other within 300 ms, for much longer
 /// than any timeout.
 fn is_suspended(lab: &Lab, job: Job, with_ringwatchd: bool, span: Duration) {
-    let mut job = job.blocked_in("allreduce", &[]).limit(span + Duration::from_secs(60)).start(lab);
+    is_suspended_while(lab, job, with_ringwatchd, |_| std::thread::sleep(span));
+}
+
+fn is_suspended_while(lab: &Lab, job: Job, with_ringwatchd: bool, meanwhile: impl FnOnce(&mut Running<'_>)) {
+    let mut job = job.blocked_in("allreduce", &[]).limit(Duration::from_secs(120)).start(lab);
     job.wait_until_blocked();
     let all = job.processes();
     let suspend = |signal: i32, hosts: [&str; 4]| {
@@ -158,7 +163,7 @@ fn is_suspended(lab: &Lab, job: Job, with_ringwatchd: bool, span: Duration) {
         }
     };
     suspend(libc::SIGSTOP, ["h1", "h2", "h3", "h4"]);
-    std::thread::sleep(span);
+    meanwhile(&mut job);
     suspend(libc::SIGCONT, ["h4", "h2", "h1", "h3"]);
     // Whoever is to be declared after the pause is declared within twice the longest timeout.
     std::thread::sleep(Duration::from_secs(4));
@@ -176,6 +181,30 @@ fn a_suspended_job_loses_nobody() {
 #[test]
 fn a_suspended_job_whose_watchers_run_on_loses_nobody() {
     in_lab(|lab| is_suspended(lab, Job::new().with_default_times(), false, Duration::from_secs(6)));
+}
+
+/// The others hold their ranks while they hear nothing from the node of mpirun, and release them afterwards: that is not to
+/// resume what is suspended.
+#[test]
+fn a_suspended_job_stays_so_when_the_node_of_mpirun_was_out_of_contact() {
+    in_lab(|lab| {
+        is_suspended_while(lab, Job::new().with_default_times(), false, |job| {
+            let watcher = job.watcher("h1").pid;
+            process::signal(watcher, libc::SIGSTOP);
+            let held = wait_until(SLACK * 3, || job.log("h3").contains("ranks of this node wait"));
+            process::signal(watcher, libc::SIGCONT);
+            let released = wait_until(SLACK, || job.log("h3").contains("ranks of this node go on"));
+            if !held || !released {
+                job.fail(&format!("the ranks of h3 are held ({held}) and released ({released})"));
+            }
+            let ranks = [4, 5].map(|rank| job.pid(rank));
+            if !ranks.iter().all(|pid| process::state(*pid) == Some('T')) {
+                job.fail("the ranks of h3 stay stopped");
+            }
+            // As long as stopped ranks of a job that is not suspended are left alone, and more.
+            std::thread::sleep(Duration::from_secs(4));
+        });
+    });
 }
 
 #[test]

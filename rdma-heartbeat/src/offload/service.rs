@@ -325,12 +325,8 @@ impl Service {
             Link::Ring(member) => member.next_deadline(),
         };
         let silence = if self.is_silent { Time::MAX } else { self.host_seen + self.config.timeout };
-        let backlog = if self.pipe.has_backlog() || self.network.may_have_more() {
-            now + Duration::from_millis(1)
-        } else {
-            Time::MAX
-        };
-        [link, silence, backlog, self.next_beat, self.exit_by]
+        let backlog = if self.pipe.has_backlog() { now + Duration::from_millis(1) } else { Time::MAX };
+        [link, silence, backlog, self.network.deadline(now), self.next_beat, self.exit_by]
             .into_iter()
             .fold(now + self.config.period * 5 / 4, Time::min)
             .max(now + Duration::from_micros(50))

@@ -243,3 +243,33 @@ fn a_stopped_rank_is_dead_after_the_limit_unless_killing_is_off_it_is_then_kille
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn who_was_stopped_before_the_ranks_were_held_stays_so_when_they_are_released() {
+    let (segment, _file) = Segment::create(&[3, 4], 8).unwrap();
+    let mut children = [3, 4].map(|rank| sleeper_of(JOB, rank));
+    let pins = [0, 1].map(|slot: u32| {
+        let pid = children[slot as usize].id();
+        segment.enter(slot, pid, Phase::Running);
+        Pin::take(pid as i32).unwrap()
+    });
+    let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, Some(LIMIT), true, 1).unwrap();
+    assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0), Sighting::Pinned(1)]);
+    pins[0].stop();
+    wait_until(|| pins[0].stopped().is_some());
+    watch.hold();
+    wait_until(|| pins[1].stopped().is_some());
+    watch.release();
+    wait_until(|| pins[1].stopped().is_none());
+    assert!(pins[0].stopped().is_some());
+    pins[0].go_on();
+    wait_until(|| pins[0].stopped().is_none());
+    watch.hold();
+    wait_until(|| pins.iter().all(|pin| pin.stopped().is_some()));
+    watch.release();
+    wait_until(|| pins.iter().all(|pin| pin.stopped().is_none()));
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

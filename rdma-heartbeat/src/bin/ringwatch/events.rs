@@ -18,6 +18,9 @@ use crate::print;
 /// How long a daemon may be missing before its job counts as over: several times what its plugin needs to start another.
 const AGAIN: Duration = Duration::from_secs(5);
 
+/// How long to wait for a daemon at first: one may just be taking another's place.
+const STARTING: Duration = Duration::from_secs(1);
+
 /// The command line of `ringwatch events`.
 #[derive(Args)]
 pub struct Arguments {
@@ -69,6 +72,10 @@ fn show_past(json: bool, job: Option<&str>, files: &[PathBuf]) -> ExitCode {
 
 /// Prints what happens, from the beginning until the jobs end.
 fn follow_jobs(json: bool, job: Option<&str>) -> ExitCode {
+    let until = Instant::now() + STARTING;
+    while status::sockets(feed::PREFIX).is_ok_and(|names| names.is_empty()) && Instant::now() < until {
+        std::thread::sleep(STARTING / 50);
+    }
     let (told, hears) = channel();
     match answers(feed::follow_all) {
         Ok(streams) => streams.into_iter().for_each(|(name, stream)| {
