@@ -58,7 +58,7 @@ mod served;
 /// Delay of a turn of the loop from which on more may have happened than the poller had told.
 const LATE: Duration = Duration::from_millis(1);
 
-/// How long a runtime daemon may be stopped where ranks may be for ever.
+/// How long a runtime daemon may be stopped where ranks may be for ever, if the job is not suspended.
 const STOPPED_RUNTIME: Duration = Duration::from_secs(2);
 /// How often it is looked for defaults that a rank has changed since `MPI_Init`.
 const DEFAULTS_INTERVAL: Duration = Duration::from_secs(1);
@@ -149,7 +149,7 @@ pub struct Daemon {
     ending: Option<Ending>,
     status: Option<Server>,
     chronicle: Chronicle,
-    suspension: Option<Suspension>,
+    suspension: Suspension,
     regularity: Regularity,
     actions: Vec<Action>,
     sightings: Vec<Sighting>,
@@ -199,8 +199,8 @@ impl Daemon {
             Lifelines::start(segment).map_err(|error| warn!(%error, "deaths are seen at their end only")).ok();
         let segment = Segment::open(segment)?;
         // Whoever stops mpirun itself, with Ctrl-Z say, means the job to wait. The other daemons no debugger stops.
-        let runtime_limit = (me != 0).then(|| parameters.stop_timeout.unwrap_or(STOPPED_RUNTIME));
-        let runtime = Runtime::new(startup.runtime_pid, runtime_limit, now)
+        let stop_limit = parameters.stop_timeout.unwrap_or(STOPPED_RUNTIME);
+        let runtime = Runtime::new(startup.runtime_pid, (me != 0).then_some(stop_limit), now)
             .map_err(|error| Failure::Runtime(startup.runtime_pid, error))?;
         let host = logging::host();
         let server = offload::server_of(parameters, &host).filter(|_| me != 0 && launch.universe > 1);
@@ -240,9 +240,12 @@ impl Daemon {
         if launch.ranks_start_stopped {
             watch.let_start_stopped();
         }
+        if parameters.stop_timeout.is_none() {
+            watch.let_be_stopped(stop_limit);
+        }
         watch.doubt((0..segment.slots()).map(|slot| segment.rank(slot)).filter(|rank| job.is_dead(*rank)));
         Ok(Self {
-            suspension: parameters.stop_timeout.map(Suspension::new),
+            suspension: Suspension::new(stop_limit),
             chronicle,
             host,
             poller: Poller::new()?,

@@ -124,8 +124,9 @@ pub fn prepare() -> Vec<Right> {
     refused
 }
 
-/// Says what was refused, in one line. `loud`: also where nobody has asked for details.
+/// Says what was refused, in one line. `loud`: also where nobody has asked for details, unless only large jobs miss it.
 pub fn complain(refused: &[Right], loud: bool) {
+    let loud = loud && refused.iter().any(|right| *right != Right::MoreMemory);
     let texts: Vec<_> = refused.iter().map(|right| right.text()).collect();
     match (texts.is_empty(), loud) {
         (true, _) => {}

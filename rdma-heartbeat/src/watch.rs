@@ -85,6 +85,8 @@ pub struct Watch {
     kills: bool,
     /// A process that is stopped before it registers is not at fault.
     starts_stopped: bool,
+    /// Nor is a rank that is stopped at any time.
+    may_be_stopped: bool,
     /// Ranks that are dead: the number of the process that has registered may be somebody else's by now.
     dead: BTreeSet<u32>,
     /// The ranks are stopped by this watch, which is not their fault.
@@ -129,6 +131,7 @@ impl Watch {
             next_sample: if stop_limit.is_some() { Window::at(Time::ZERO) } else { Window::NEVER },
             kills,
             starts_stopped: false,
+            may_be_stopped: false,
             dead: BTreeSet::new(),
             holds: false,
             suspended_at: None,
@@ -146,6 +149,14 @@ impl Watch {
     /// The ranks are started stopped, for a debugger: until they register that is no fault.
     pub fn let_start_stopped(&mut self) {
         self.starts_stopped = true;
+    }
+
+    /// Ranks may be stopped for ever. Whether they are is looked at all the same, as often as for this limit: that the whole
+    /// job is suspended concerns others, too.
+    pub fn let_be_stopped(&mut self, limit: Duration) {
+        self.may_be_stopped = true;
+        self.stop_limit = Some(limit);
+        self.next_sample = Window::at(Time::ZERO);
     }
 
     /// These ranks have died before this watch began: the numbers of their processes may be somebody else's by now.
@@ -284,7 +295,7 @@ impl Watch {
             return;
         }
         self.look_for_launched();
-        let excused = self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
+        let excused = self.may_be_stopped || self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
         for (index, slot) in self.slots.iter_mut().enumerate() {
             let is_launched = matches!(slot.occupant, Occupant::Launched(..));
             let (Occupant::Pinned(pin, count) | Occupant::Launched(pin, count)) = &mut slot.occupant else { continue };

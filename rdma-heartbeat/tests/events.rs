@@ -205,15 +205,22 @@ fn who_takes_the_name_of_node_0_hides_no_other_node() {
     let name = name_of(feed::PREFIX, nix::unistd::getuid().as_raw(), &launch.nspace, 0);
     let stranger = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
     std::thread::spawn(move || stranger.incoming().for_each(drop));
-    let cluster = Cluster::running(launch);
+    let mut cluster = Cluster::running(launch);
     let own = history(&cluster, 1);
     let output = ringwatch(&["events", "--json", "--job", &cluster.launch.nspace]);
     let (records, _) = read(&String::from_utf8(output.stdout).unwrap());
     assert!(own.iter().all(|record| records.contains(record)), "{own:#?} is in {records:#?}");
     assert!(String::from_utf8(output.stderr).unwrap().contains(&format!("no answer from {name}")));
-    let (mut follower, _) = follow(&cluster.launch.nspace);
-    follower.kill().unwrap();
-    follower.wait().unwrap();
+    // Whoever follows the other node hears that it comes to its end, too.
+    let (mut follower, followed) = follow(&cluster.launch.nspace);
+    cluster.nodes[0].tell(&ToDaemon::Finished);
+    for node in &mut cluster.nodes {
+        assert!(node.daemon_exit().success());
+    }
+    let rest: Vec<String> = followed.collect();
+    assert!(follower.wait().unwrap().success());
+    let last = rest.last().unwrap();
+    assert!(last.contains("\"ended\"") && last.contains("\"node\":1"), "{rest:#?}");
 }
 
 #[test]

@@ -183,6 +183,15 @@ fn a_suspended_job_whose_watchers_run_on_loses_nobody() {
     in_lab(|lab| is_suspended(lab, Job::new().with_default_times(), false, Duration::from_secs(6)));
 }
 
+/// Whose nodes are not lost either, although a `prted` that is stopped alone is.
+#[test]
+fn a_suspended_job_whose_ranks_may_be_stopped_loses_nobody() {
+    in_lab(|lab| {
+        let job = Job::new().with_default_times().parameter("stop_timeout", "off");
+        is_suspended(lab, job, false, Duration::from_secs(4));
+    });
+}
+
 /// The others hold their ranks while they hear nothing from the node of mpirun, and release them afterwards: that is not to
 /// resume what is suspended.
 #[test]

@@ -91,6 +91,11 @@ impl Chronicle {
         if let Some(reporter) = &mut self.reporter {
             reporter.add(&Told { at_us: micros(at), host: self.host.clone(), event: event.clone() });
         }
+        self.note_here(at, event);
+    }
+
+    /// The same, for nobody but who asks this node.
+    pub(super) fn note_here(&mut self, at: Time, event: Event) {
         self.history.add(self.me, &self.host, at, event);
     }
 

@@ -208,6 +208,10 @@ impl Daemon {
         self.watch.release();
         self.runtime.release();
         if self.ending.is_none() {
+            if self.startup.me != 0 {
+                // Who follows this node need not wait for a ringwatchd in its place.
+                self.chronicle.note_here(now, Event::Ended { why: "this node has left the job".into() });
+            }
             self.say_farewell(now);
         }
         self.continue_chronicle(now);

@@ -11,13 +11,12 @@ use crate::history::{Event, micros};
 impl Daemon {
     /// Tells node 0 while all ranks of this node are stopped.
     pub(super) fn look_for_suspension(&mut self, now: Time) {
-        let Some(suspension) = &mut self.suspension else { return };
-        if !self.link.is_ring() || !suspension.is_due(now) {
+        if !self.link.is_ring() || !self.suspension.is_due(now) {
             return;
         }
-        let Some(ranks) = self.watch.all_stopped(now, suspension.span(), &self.segment) else { return };
+        let Some(ranks) = self.watch.all_stopped(now, self.suspension.span(), &self.segment) else { return };
         if self.startup.me == 0 {
-            suspension.report(0, now, ranks);
+            self.suspension.report(0, now, ranks);
             self.excuse_if_suspended(now);
         } else {
             self.send(0, &Message::AllStopped { ranks });
@@ -25,11 +24,10 @@ impl Daemon {
     }
 
     pub(super) fn hear_of_suspension(&mut self, now: Time, from: NodeId, message: &Message) {
-        let Some(suspension) = &mut self.suspension else { return };
         match *message {
             Message::JobSuspended if from == 0 => self.excuse(now),
             Message::AllStopped { ranks } if self.startup.me == 0 => {
-                suspension.report(from, now, ranks);
+                self.suspension.report(from, now, ranks);
                 if self.excuse_if_suspended(now) {
                     if let Some(network) = &mut self.network {
                         network.send(from, &Message::JobSuspended);
@@ -43,7 +41,7 @@ impl Daemon {
     /// At node 0: whether all ranks of the job are stopped, for which then nobody is to blame.
     fn excuse_if_suspended(&mut self, now: Time) -> bool {
         let nodes = self.job.nodes_with_ranks();
-        let suspended = self.suspension.as_ref().is_some_and(|suspension| suspension.holds(nodes, now));
+        let suspended = self.suspension.holds(nodes, now);
         if suspended {
             self.excuse(now);
         }

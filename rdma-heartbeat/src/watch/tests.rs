@@ -245,6 +245,25 @@ fn a_stopped_rank_is_dead_after_the_limit_unless_killing_is_off_it_is_then_kille
 }
 
 #[test]
+fn a_rank_that_may_be_stopped_is_not_dead_and_still_seen_to_be_stopped() {
+    let (segment, _file) = Segment::create(&[3], 8).unwrap();
+    let mut child = sleeper_of(JOB, 3);
+    segment.enter(0, child.id(), Phase::Running);
+    let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1).unwrap();
+    watch.let_be_stopped(LIMIT);
+    assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
+    let pin = Pin::take(child.id() as i32).unwrap();
+    pin.stop();
+    wait_until(|| pin.stopped().is_some());
+    for now in (4..100).step_by(2) {
+        assert_eq!(look(&mut watch, now, &segment), []);
+    }
+    assert_eq!(watch.all_stopped(Duration::from_millis(100), LIMIT, &segment), Some(1));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn who_was_stopped_before_the_ranks_were_held_stays_so_when_they_are_released() {
     let (segment, _file) = Segment::create(&[3, 4], 8).unwrap();
     let mut children = [3, 4].map(|rank| sleeper_of(JOB, rank));

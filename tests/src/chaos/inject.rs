@@ -191,7 +191,7 @@ struct Driver<'d, 'lab> {
     /// Whether the last fault made somebody's death certain.
     deadly: bool,
     /// Of each host the `ringwatchd` that was struck last.
-    unwatched: BTreeMap<u32, (i32, Duration)>,
+    unwatched: BTreeMap<u32, Unwatched>,
     /// Which hosts could not be heard, or could not hear, and until when at the latest.
     silences: Vec<(u32, Duration)>,
     /// Ranks of hosts whose silences followed each other.
@@ -233,9 +233,11 @@ impl Driver<'_, '_> {
             Fault::Cut { hosts, together, ms } => self.cut(hosts, *together, *ms),
             Fault::Daemon { host, signal } => {
                 let Some(pid) = self.watcher(*host).map(|process| process.pid) else { return self.spare(fault) };
+                let lines = self.job.log(ALL_HOSTS[*host as usize]).lines().count();
                 process::signal(pid, *signal);
                 // One after the other they keep the node silent for longer than its timeout.
-                if self.unwatched.insert(*host, (pid, now())).is_some_and(|(_, at)| now() - at < TIMEOUT * 2) {
+                let before = self.unwatched.insert(*host, Unwatched { pid, at: now(), lines });
+                if before.is_some_and(|before| now() - before.at < TIMEOUT * 2) {
                     self.may_lose(*host);
                     self.job.loses(ALL_HOSTS[*host as usize]);
                 }
@@ -431,7 +433,7 @@ impl Driver<'_, '_> {
     /// Until a `ringwatchd` that was struck has been replaced, and the new one watches: somebody has to be left on the host
     /// who can end its ranks and say why. Where no rank is left there is no other.
     fn wait_for_a_watcher(&mut self, host: u32) {
-        let Some((old, _)) = self.unwatched.get(&host).copied() else { return };
+        let Some(struck) = self.unwatched.get(&host).copied() else { return };
         let name = ALL_HOSTS[host as usize];
         let ranks = self.job.job.ranks_on(name);
         let lives = |diaries: &Diaries, rank: &u32| diaries.pid(*rank).is_some_and(process::lives);
@@ -439,8 +441,8 @@ impl Driver<'_, '_> {
             let diaries = job.diaries();
             !ranks.iter().any(|rank| lives(&diaries, rank))
         };
-        if !self.wait_until(PATIENCE, |job| is_empty(job) || watches_again(&job.log(name), old)) {
-            self.job.fail_hanging(&format!("{name} has another ringwatchd than {old}"));
+        if !self.wait_until(PATIENCE, |job| is_empty(job) || watches_again(&job.log(name), struck)) {
+            self.job.fail_hanging(&format!("{name} has another ringwatchd than {}", struck.pid));
         }
     }
 
@@ -544,19 +546,44 @@ fn names(hosts: &[u32]) -> Vec<&'static str> {
     hosts.iter().map(|host| ALL_HOSTS[*host as usize]).collect()
 }
 
-/// Whether, in the log of a host, another `ringwatchd` than this one has begun to watch.
-fn watches_again(log: &str, old: i32) -> bool {
-    let mut lines = log.lines().skip_while(|line| !is_start_of(line, old)).skip(1);
-    lines.any(|line| line.contains(" started ")) && lines.any(|line| line.contains(" watching "))
+/// A `ringwatchd` that was struck at this moment, when the log of its host had so many lines.
+#[derive(Clone, Copy)]
+struct Unwatched {
+    pid: i32,
+    at: Duration,
+    lines: usize,
 }
 
-/// Whether a line of a log is the start of this `ringwatchd`.
-fn is_start_of(line: &str, pid: i32) -> bool {
-    line.contains(" started ") && line.split_whitespace().any(|word| word == format!("pid={pid}"))
+/// Whether, in the log of a host, another `ringwatchd` than the one that was struck has begun to watch since. That one may have
+/// come to say that it had started or not.
+fn watches_again(log: &str, struck: Unwatched) -> bool {
+    let is_its = |line: &str| line.split_whitespace().any(|word| word == format!("pid={}", struck.pid));
+    let mut lines = log.lines().skip(struck.lines);
+    lines.any(|line| line.contains(" started ") && !is_its(line)) && lines.any(|line| line.contains(" watching "))
 }
 
 /// Whether these ranks, and nobody else, have repaired the communicator and use it.
 fn goes_on(diaries: &Diaries, living: &[u32]) -> bool {
     let size = u32::try_from(living.len()).ok();
     living.iter().all(|rank| diaries.last(*rank, "carries-on").is_some_and(|entry| entry.number(0) == size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_struck_before_it_could_say_that_it_had_started_is_replaced_as_well() {
+        let first =
+            ["started pid=1 incarnation=0", "watching emitter=0"].map(|line| format!("t INFO h1 {line}\n")).concat();
+        let second =
+            ["started pid=2 incarnation=1", "watching emitter=0"].map(|line| format!("t INFO h1 {line}\n")).concat();
+        let third = second.replace("pid=2", "pid=3");
+        let struck = |pid, lines| Unwatched { pid, at: Duration::ZERO, lines };
+        assert!(!watches_again(&first, struck(1, 2)) && !watches_again(&first, struck(1, 0)));
+        assert!(watches_again(&format!("{first}{second}"), struck(1, 2)));
+        assert!(!watches_again(&format!("{first}{second}"), struck(2, 2)));
+        assert!(watches_again(&format!("{first}{second}{third}"), struck(2, 2)));
+        assert!(watches_again(&format!("{first}{third}"), struck(2, 2)));
+    }
 }
