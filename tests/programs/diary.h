@@ -9,7 +9,7 @@ static int world_rank = -1, diary = -1;
 
 static long long now_ns(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_BOOTTIME, &t);
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 

@@ -11,7 +11,7 @@ rank, victim = world.rank, world.size - 1
 
 def event(*words):
     with open(f"{sys.argv[2]}/rank.{rank}", "a", encoding="ascii") as diary:
-        print(rank, time.monotonic_ns(), *words, file=diary)
+        print(rank, time.clock_gettime_ns(time.CLOCK_BOOTTIME), *words, file=diary)
 
 
 def expect_death(comm):

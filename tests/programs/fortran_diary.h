@@ -16,13 +16,28 @@
         open (newunit=unit, file=trim(dir)//'/rank.'//trim(number), position='append')
     end subroutine
 
-    ! system_clock reads CLOCK_MONOTONIC in nanoseconds.
+    ! CLOCK_BOOTTIME.
+    function now_ns()
+        use, intrinsic :: iso_c_binding, only: c_int, c_int64_t
+        integer(int64) :: now_ns
+        integer(c_int64_t) :: time(2)
+        integer(c_int) :: failed
+        interface
+            function clock_gettime(clock, time) bind(c)
+                use, intrinsic :: iso_c_binding, only: c_int, c_int64_t
+                integer(c_int), value :: clock
+                integer(c_int64_t) :: time(2)
+                integer(c_int) :: clock_gettime
+            end function
+        end interface
+        failed = clock_gettime(7_c_int, time)
+        now_ns = time(1) * 1000000000_int64 + time(2)
+    end function
+
     subroutine event(name, details)
         character(len=*), intent(in) :: name
         integer, intent(in) :: details(:)
-        integer(int64) :: now
-        call system_clock(now)
-        write (unit, '(i0,1x,i0,1x,a,*(1x,i0))') rank, now, name, details
+        write (unit, '(i0,1x,i0,1x,a,*(1x,i0))') rank, now_ns(), name, details
         flush (unit)
     end subroutine
 

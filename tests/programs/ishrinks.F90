@@ -82,14 +82,12 @@ contains
         integer, intent(in) :: number
         COMM_TYPE, intent(in) :: comm
         character(len=MPI_MAX_INFO_VAL) :: scope
-        integer(int64) :: now
         logical :: found
         call MPI_Comm_size(comm, members, error)
         call MPI_Comm_get_info(comm, info, error)
         call MPI_Info_get(info, 'mpix_error_scope', MPI_MAX_INFO_VAL, scope, found, error)
         call MPI_Info_free(info, error)
-        call system_clock(now)
-        write (unit, '(i0,1x,i0,1x,a,1x,i0,1x,i0,1x,a)') rank, now, 'shrunk', number, members, trim(scope)
+        write (unit, '(i0,1x,i0,1x,a,1x,i0,1x,i0,1x,a)') rank, now_ns(), 'shrunk', number, members, trim(scope)
         flush (unit)
     end subroutine
 

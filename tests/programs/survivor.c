@@ -2,7 +2,7 @@
  * and keeps a diary.
  *
  * Every rank appends to DIR/rank.N lines "rank time event details", the time
- * in nanoseconds of CLOCK_MONOTONIC, which all virtual hosts share. The tests
+ * in nanoseconds of CLOCK_BOOTTIME, which all virtual hosts share. The tests
  * judge by these diaries, and by two lines on standard output, one before and
  * one after MPI_Finalize.
  *

@@ -100,7 +100,7 @@ pub struct Observed {
 fn sleep_until(time: Time) {
     let time = nix::sys::time::TimeSpec::from_duration(time);
     // Interrupted only by the end of the process.
-    let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &time);
+    let _ = clock_nanosleep(ClockId::CLOCK_BOOTTIME, ClockNanosleepFlags::TIMER_ABSTIME, &time);
 }
 
 /// Sends the heartbeats of a trial, unless the other side has had enough.
