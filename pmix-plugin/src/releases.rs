@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use rdma_heartbeat::pin::Pin;
+use rdma_heartbeat::pin::Started;
 use rdma_heartbeat::versions::{RELEASE, told_by_daemon};
 
 /// How long `ringwatchd --version` may take.
@@ -21,7 +21,7 @@ pub fn of(daemon: &Path) -> Option<String> {
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     // PRRTE may wait for it first, and somebody else have its number then.
-    let pin = Pin::of_child(child.id());
+    let started = Started::take(child.id());
     let answer = child.stdout.take()?;
     let until = Instant::now() + PATIENCE;
     let (mut text, mut rest) = (Vec::new(), answer.take(LONGEST));
@@ -30,7 +30,7 @@ pub fn of(daemon: &Path) -> Option<String> {
         let left = PollTimeout::try_from(until.saturating_duration_since(Instant::now())).unwrap_or(PollTimeout::ZERO);
         let ready = poll(&mut [PollFd::new(rest.get_ref().as_fd(), PollFlags::POLLIN)], left);
         if ready.is_ok_and(|count| count == 0) {
-            let _ = pin.map(|pin| pin.kill());
+            let _ = started.map(|started| started.kill());
             return None;
         }
         match rest.read(&mut piece) {

@@ -18,7 +18,7 @@ use rdma_heartbeat::greeting::{Place, ToolKey};
 use rdma_heartbeat::launch::{
     CONTROL_FD, End, FromDaemon, LIFE_FD, SEGMENT_FD, Spawned, Startup, ToDaemon, UDP_FD, decode, encode,
 };
-use rdma_heartbeat::pin::Pin;
+use rdma_heartbeat::pin::{Pin, Started};
 use rdma_heartbeat::seal::{Direction, Opener, Sealer};
 use rdma_heartbeat::segment::{Entry, Phase};
 
@@ -57,7 +57,7 @@ pub struct Supervisor {
     _tools: OwnedFd,
     control: Mutex<Option<Channel>>,
     /// Process number of the present `ringwatchd`, and what stands for it as long as it lives.
-    present: Mutex<Option<(i32, OwnedFd)>>,
+    present: Mutex<Option<(i32, Started)>>,
     /// What the runtime has said about ranks: a `ringwatchd` that is started again knows nothing of it.
     reports: Mutex<Vec<ToDaemon>>,
     finished: AtomicBool,
@@ -90,7 +90,7 @@ impl Channel {
 struct Instance {
     control: OwnedFd,
     opener: Opener,
-    pidfd: OwnedFd,
+    process: Started,
     /// The other end of what it keeps open as long as it lives.
     _life: OwnedFd,
 }
@@ -177,8 +177,8 @@ impl Supervisor {
         drop(lock(&self.control));
         // One that is stopped has nothing to say any more, and would keep prterun's folder.
         if self.is_stopped() {
-            if let Some((_, pidfd)) = lock(&self.present).as_ref() {
-                kill(pidfd);
+            if let Some((_, process)) = lock(&self.present).as_ref() {
+                process.kill();
             }
         }
     }
@@ -242,7 +242,7 @@ impl Supervisor {
             let room = if waits { PollFlags::POLLOUT } else { PollFlags::empty() };
             let mut fds = [
                 PollFd::new(instance.control.as_fd(), PollFlags::POLLIN | room),
-                PollFd::new(instance.pidfd.as_fd(), PollFlags::POLLIN),
+                PollFd::new(instance.process.as_fd(), PollFlags::POLLIN),
             ];
             let wait = PollTimeout::try_from(stall / 4).unwrap_or(PollTimeout::MAX);
             let began = Instant::now();
@@ -258,8 +258,8 @@ impl Supervisor {
             if talks && !self.receive(job, instance, &mut buffer) {
                 // The socket is closed: it is ending, and has its last lines to write, or it is broken beyond use.
                 let limit = if self.is_finished() { stall.max(LAST_LINES) } else { stall };
-                if !ends_within(&instance.pidfd, limit) {
-                    kill(&instance.pidfd);
+                if !ends_within(&instance.process, limit) {
+                    instance.process.kill();
                 }
                 return;
             }
@@ -272,7 +272,7 @@ impl Supervisor {
             } else if beaten.elapsed() > stall {
                 let starts = now == at_first && beaten.elapsed() < STARTING;
                 if !starts || self.is_stopped() {
-                    kill(&instance.pidfd);
+                    instance.process.kill();
                     return;
                 }
             }
@@ -406,8 +406,8 @@ impl Supervisor {
             });
         }
         let child = command.spawn()?;
-        let pidfd = Pin::of_child(child.id())?.as_fd().try_clone_to_owned()?;
-        *lock(&self.present) = i32::try_from(child.id()).ok().zip(pidfd.try_clone().ok());
+        let process = Started::take(child.id())?;
+        *lock(&self.present) = i32::try_from(child.id()).ok().zip(process.try_clone().ok());
         // First, so that a job that is spawned now is either in its first packet or told afterwards.
         let mut control = lock(&self.control);
         let startup = lock(&self.startup).clone();
@@ -415,7 +415,7 @@ impl Supervisor {
         send(ours.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL)?;
         let sealer = Sealer::new(&startup, Direction::ToDaemon);
         *control = Some(Channel { socket: ours.try_clone()?, sealer, waiting: VecDeque::new() });
-        Ok(Instance { control: ours, opener: Opener::new(&startup, Direction::FromDaemon), pidfd, _life: life })
+        Ok(Instance { control: ours, opener: Opener::new(&startup, Direction::FromDaemon), process, _life: life })
     }
 }
 
@@ -484,27 +484,14 @@ fn out_of_the_way(fd: RawFd) -> io::Result<OwnedFd> {
 }
 
 /// Waits for the end of a process.
-fn ends_within(pidfd: &OwnedFd, limit: Duration) -> bool {
+fn ends_within(process: &Started, limit: Duration) -> bool {
     let until = Instant::now() + limit;
     loop {
         let rest = until.saturating_duration_since(Instant::now());
-        let mut fds = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
+        let mut fds = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, PollTimeout::try_from(rest).unwrap_or(PollTimeout::MAX)) {
             Err(nix::Error::EINTR) => {}
             ended => return ended.is_ok_and(|count| count > 0),
         }
     }
-}
-
-fn kill(pidfd: &OwnedFd) {
-    // SAFETY: a system call on a pinned process; the information argument may be null.
-    unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            pidfd.as_raw_fd(),
-            libc::SIGKILL,
-            std::ptr::null::<libc::siginfo_t>(),
-            0,
-        )
-    };
 }

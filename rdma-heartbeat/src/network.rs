@@ -30,8 +30,10 @@ pub const REJECTED_KINDS: [&str; 10] = [
 /// Most datagrams to take in one turn of a loop: a flood must not keep it from its own heartbeats.
 pub const DATAGRAMS_PER_TURN: usize = 64;
 
-/// How soon to look again where what looks like heartbeats is refused: these wake nobody up, and a flood of them would fill
-/// the room for the real ones between two looks.
+/// So many refusals in a row of what looks like heartbeats are a flood: a network that doubles datagrams has one at a time.
+const FLOOD: u32 = 4;
+/// How soon to look again in a flood: nobody is woken up by it, and it would fill the room for the real heartbeats between
+/// two looks.
 const LOOK_IN_A_FLOOD: Duration = Duration::from_millis(1);
 
 const UNKNOWN_NODE: usize = 8;
@@ -76,7 +78,8 @@ pub struct Network {
     /// The last one that was taken came less than a period ago, so that the next is not due.
     is_recent: bool,
     period: Duration,
-    /// Until when more of those may come that were refused.
+    /// How many in a row were refused, and until when there may be more.
+    refused: u32,
     flooded_until: Time,
     timeout: Duration,
 }
@@ -103,6 +106,7 @@ impl Network {
             may_have_more: false,
             is_recent: false,
             period: launch.parameters.period,
+            refused: 0,
             flooded_until: Time::ZERO,
             timeout: launch.parameters.timeout,
         }
@@ -169,13 +173,17 @@ impl Network {
         let next = if is_recent { None } else { self.transport.receive_heartbeat(&mut self.incoming) };
         self.may_have_more = next.is_some();
         let Some((length, address, age)) = next else {
+            if !is_recent {
+                self.refused = 0;
+            }
             self.heard_until = now;
             return None;
         };
         // Whatever the wall clock says, it was not there at the last look.
         self.heard_until = now.saturating_sub(age).max(self.heard_until);
         let datagram = self.open(length, address);
-        if datagram.is_none() {
+        self.refused = if datagram.is_some() { 0 } else { self.refused.saturating_add(1) };
+        if self.refused >= FLOOD {
             self.flooded_until = now + self.timeout;
         }
         self.is_recent = datagram.is_some() && now < self.heard_until + self.period;

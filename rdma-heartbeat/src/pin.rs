@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use propagation::RankReason;
 
 use crate::procfs::{Sample, names_a_rank, names_rank, number_in, state, stops};
@@ -80,21 +81,6 @@ impl Pin {
             Some(uid) => Err(PinError::Foreign(uid)),
             None => Err(PinError::Gone),
         }
-    }
-
-    /// Pins a process that the caller has just started. Whoever else waits for children may have collected it.
-    ///
-    /// # Errors
-    /// `ESRCH` if it is gone, whoever has its number now, or what the system says.
-    pub fn of_child(pid: u32) -> io::Result<Self> {
-        let gone = || io::Error::from(Errno::ESRCH);
-        let pin = Self::take(i32::try_from(pid).map_err(|_| gone())?).map_err(|error| match error {
-            PinError::Gone => gone(),
-            PinError::System(error) => error,
-            PinError::Foreign(_) => io::Error::other(error),
-        })?;
-        let parent: Option<u32> = pin.status().and_then(|status| number_in(&status, "PPid:"));
-        if parent == Some(std::process::id()) { Ok(pin) } else { Err(gone()) }
     }
 
     /// Whether this process may be that rank of that job: it was started as such, with this [`Environment`]. One that
@@ -199,9 +185,14 @@ impl Pin {
         self.signal(libc::SIGKILL)
     }
 
-    /// Stops this process until [`Pin::go_on`]; one that has ended or may not be stopped stays as it is.
-    pub fn stop(&self) {
-        let _ = self.signal(libc::SIGSTOP);
+    /// Stops this process until [`Pin::go_on`]; one that has ended or may not be stopped stays as it is. Returns whether it
+    /// was to be stopped: whom somebody else has stopped already he will want to find so.
+    pub fn stop(&self) -> bool {
+        let runs = self.stopped().is_none();
+        if runs {
+            let _ = self.signal(libc::SIGSTOP);
+        }
+        runs
     }
 
     /// Has this process continue after [`Pin::stop`].
@@ -210,13 +201,7 @@ impl Pin {
     }
 
     fn signal(&self, signal: i32) -> io::Result<()> {
-        let null = std::ptr::null::<libc::siginfo_t>();
-        // SAFETY: the call takes a descriptor that lives as long as self, a signal number, no siginfo and no flags.
-        let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.pidfd.as_raw_fd(), signal, null, 0) };
-        match Errno::result(result) {
-            Ok(_) | Err(Errno::ESRCH) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        send(self.pidfd.as_fd(), signal)
     }
 
     /// The text of `/proc/<pid>/status`.
@@ -242,6 +227,57 @@ impl Pin {
 
     fn open(&self, name: &str) -> Option<File> {
         open_in(&self.directory, name)
+    }
+}
+
+/// A process that the caller has started. Unlike a [`Pin`] it needs nothing to be seen of it in `/proc`.
+#[derive(Debug)]
+pub struct Started(OwnedFd);
+
+impl Started {
+    /// The child that has this number.
+    ///
+    /// # Errors
+    /// `ESRCH` if it has been waited for, by whoever else does so in this process, and whoever has its number now; or what
+    /// the system says.
+    pub fn take(pid: u32) -> io::Result<Self> {
+        let pidfd = pidfd_open(i32::try_from(pid).map_err(|_| Errno::ESRCH)?)?;
+        // Asks, and takes nothing from whoever waits for it.
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        match waitid(Id::PIDFd(pidfd.as_fd()), flags) {
+            Err(Errno::ECHILD) => Err(Errno::ESRCH.into()),
+            _ => Ok(Self(pidfd)),
+        }
+    }
+
+    /// The same process.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
+    /// Kills it; one that has ended stays so.
+    pub fn kill(&self) {
+        let _ = send(self.0.as_fd(), libc::SIGKILL);
+    }
+}
+
+impl AsFd for Started {
+    /// Readable once the process has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn send(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    let null = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: the call takes a descriptor that lives, a signal number, no siginfo and no flags.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, null, 0) };
+    match Errno::result(result) {
+        Ok(_) | Err(Errno::ESRCH) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -494,14 +530,16 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_pinned_and_neither_who_is_none_nor_who_has_been_collected() {
+    fn who_was_started_is_taken_until_it_has_been_waited_for_and_nobody_else_is() {
         let mut child = sleeper();
-        assert_eq!(Pin::of_child(child.id()).unwrap().pid(), child.id() as i32);
-        child.kill().unwrap();
+        let started = Started::take(child.id()).unwrap();
+        started.kill();
+        let pin = Pin::take(child.id() as i32).unwrap();
+        wait_until(|| pin.has_ended());
+        assert!(Started::take(child.id()).is_ok(), "nobody has waited for it");
         child.wait().unwrap();
         for pid in [child.id(), 1, std::process::id(), u32::MAX] {
-            let refused = Pin::of_child(pid).map(|pin| pin.pid());
-            assert!(refused.is_err(), "{pid}");
+            assert_eq!(Started::take(pid).unwrap_err().raw_os_error(), Some(libc::ESRCH), "{pid}");
         }
     }
 

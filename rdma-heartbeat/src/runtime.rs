@@ -47,7 +47,7 @@ pub struct Runtime {
     reported: bool,
     /// Stopped by this daemon, which is no loss.
     held: bool,
-    /// Then it was not stopped already, by somebody else, who will want to find it so.
+    /// Then it was not stopped already, by somebody else.
     goes_on: bool,
     /// When the whole job was last known to be suspended, which is no loss either.
     suspended_at: Option<Time>,
@@ -161,10 +161,7 @@ impl Runtime {
     /// a moment first.
     pub fn hold(&mut self) {
         if let (Some(pin), false) = (&self.pin, std::mem::replace(&mut self.held, true)) {
-            self.goes_on = pin.stopped().is_none();
-            if self.goes_on {
-                pin.stop();
-            }
+            self.goes_on = pin.stop();
         }
     }
 

@@ -421,36 +421,35 @@ impl Watch {
         if self.kills && !std::mem::replace(&mut self.holds, true) {
             for slot in &mut self.slots {
                 if let Occupant::Pinned(pin, _) = &slot.occupant {
-                    // Whom somebody else has stopped he will want to find so.
-                    slot.is_held = pin.stopped().is_none();
-                    if slot.is_held {
-                        pin.stop();
-                    }
+                    slot.is_held = pin.stop();
                 }
             }
         }
     }
 
-    /// Lets the ranks go on that [`Watch::hold`] has stopped.
-    pub fn release(&mut self) {
+    /// Lets the ranks go on that [`Watch::hold`] has stopped. Whoever is stopped all the same has the whole limit from now on.
+    pub fn release(&mut self, now: Time) {
         if std::mem::take(&mut self.holds) {
+            self.excuse(now);
             for slot in &mut self.slots {
                 let is_held = std::mem::take(&mut slot.is_held);
                 if let Occupant::Pinned(pin, count) = &mut slot.occupant {
                     if is_held {
                         pin.go_on();
+                        *count = StopCount::default();
                     }
-                    *count = StopCount::default();
                 }
             }
         }
     }
 
-    /// Lets the process in a slot go on, unless the ranks are held.
-    pub fn go_on(&self, slot: u32) {
-        let occupant = self.slots.get(slot as usize).map(|slot| &slot.occupant);
-        if let (Some(Occupant::Pinned(pin, _)), false) = (occupant, self.holds) {
-            pin.go_on();
+    /// Lets the process in a slot go on, if the ranks are held when they are released.
+    pub fn go_on(&mut self, slot: u32) {
+        let Some(slot) = self.slots.get_mut(slot as usize) else { return };
+        match &slot.occupant {
+            Occupant::Pinned(..) if self.holds => slot.is_held = true,
+            Occupant::Pinned(pin, _) => pin.go_on(),
+            _ => {}
         }
     }
 

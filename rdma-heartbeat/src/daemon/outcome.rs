@@ -48,7 +48,7 @@ impl Daemon {
                         info!("contact again; the ranks of this node go on");
                         self.chronicle.note(now, Event::Released);
                         self.segment.clear_flags(FLAG_HELD);
-                        self.watch.release();
+                        self.watch.release(now);
                         self.runtime.release();
                     }
                     Action::NodeReady(node) => {
@@ -205,7 +205,7 @@ impl Daemon {
 
     /// Ends this daemon without ending anything else.
     pub(super) fn leave(&mut self, now: Time) {
-        self.watch.release();
+        self.watch.release(now);
         self.runtime.release();
         if self.ending.is_none() {
             if self.startup.me != 0 {

@@ -278,14 +278,14 @@ fn who_was_stopped_before_the_ranks_were_held_stays_so_when_they_are_released() 
     wait_until(|| pins[0].stopped().is_some());
     watch.hold();
     wait_until(|| pins[1].stopped().is_some());
-    watch.release();
+    watch.release(LIMIT);
     wait_until(|| pins[1].stopped().is_none());
     assert!(pins[0].stopped().is_some());
     pins[0].go_on();
     wait_until(|| pins[0].stopped().is_none());
     watch.hold();
     wait_until(|| pins.iter().all(|pin| pin.stopped().is_some()));
-    watch.release();
+    watch.release(LIMIT);
     wait_until(|| pins.iter().all(|pin| pin.stopped().is_none()));
     for child in &mut children {
         child.kill().unwrap();
