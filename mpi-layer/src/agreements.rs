@@ -12,38 +12,19 @@
 //! [`crate::orphans`].
 
 use std::collections::VecDeque;
-use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use crate::handles::MemberDied;
 use crate::line::lock;
 use crate::objects::Object;
 use crate::openmpi::{Library, ProcessName};
-use crate::{REGISTERED, endpoints, orphans};
+use crate::receivers::{Descriptor, Receive, Segment};
+use crate::{REGISTERED, endpoints, orphans, receivers};
 
 /// `MCA_BTL_TAG_FT_AGREE`, the place of agreements among the receivers of messages.
 const TAG: usize = 0x31;
-
-/// `mca_btl_base_receive_descriptor_t`, with one segment.
-#[repr(C)]
-struct Descriptor {
-    endpoint: Object,
-    segments: *const Segment,
-    segment_count: usize,
-    tag: u8,
-    context: Object,
-}
-
-/// `mca_btl_base_segment_t`
-#[repr(C)]
-struct Segment {
-    /// Begins with the name of the sender.
-    message: *const u8,
-    length: u64,
-}
-
-type Receive = unsafe extern "C" fn(Object, *const Descriptor);
 
 /// A death that agreements have not been told of.
 struct Death {
@@ -55,7 +36,7 @@ struct Death {
 static DEATHS: Mutex<VecDeque<Death>> = Mutex::new(VecDeque::new());
 /// What tells the agreements, and what receives their messages.
 static TELL: OnceLock<MemberDied> = OnceLock::new();
-static RECEIVE: AtomicUsize = AtomicUsize::new(0);
+static RECEIVE: OnceLock<Receive> = OnceLock::new();
 static SOMEBODY_DIED: AtomicBool = AtomicBool::new(false);
 /// They are being told.
 static TELLING: AtomicBool = AtomicBool::new(false);
@@ -68,14 +49,11 @@ pub fn watch(tell: Option<MemberDied>) {
     if !endpoints::are_known() {
         return;
     }
-    let Some(receivers) = library.symbol(c"mca_btl_base_active_message_trigger") else { return };
-    // SAFETY: an array of pairs, function and argument, of btl.h; nobody else runs in MPI yet.
+    // SAFETY: nobody else runs in MPI yet.
     unsafe {
-        let receiver = receivers.cast::<[Object; 2]>().add(TAG).cast::<Object>();
-        if !receiver.read().is_null() {
-            RECEIVE.store(receiver.read() as usize, Ordering::Release);
-            receiver.write(receive as Object);
-        }
+        receivers::stand(&library, TAG, receive, |stock| {
+            let _ = RECEIVE.set(stock);
+        });
     }
 }
 
@@ -121,16 +99,10 @@ pub fn tell() -> bool {
     !lock(&DEATHS).is_empty()
 }
 
-/// Open MPI's own receiver, which stood here.
-fn stock() -> Receive {
-    // SAFETY: it was read from a table of such functions before anything can come here.
-    unsafe { std::mem::transmute::<*const c_void, Receive>(RECEIVE.load(Ordering::Acquire) as *const c_void) }
-}
-
 /// A message among agreements.
 unsafe extern "C" fn receive(transport: Object, message: *const Descriptor) {
     let somebody_died = SOMEBODY_DIED.load(Ordering::Acquire);
-    // SAFETY: one segment, as Open MPI itself takes for granted here, with as many bytes as it says.
+    // SAFETY: one segment, which begins with the name of the sender, as Open MPI itself takes for granted here, with as many bytes as it says.
     let bytes = unsafe {
         let segment = &*(*message).segments;
         std::slice::from_raw_parts(segment.message, usize::try_from(segment.length).unwrap_or(0))
@@ -139,8 +111,10 @@ unsafe extern "C" fn receive(transport: Object, message: *const Descriptor) {
         return;
     }
     orphans::note(bytes);
-    // SAFETY: with the arguments that were meant for it.
-    unsafe { stock()(transport, message) };
+    if let Some(stock) = RECEIVE.get() {
+        // SAFETY: with the arguments that were meant for it.
+        unsafe { stock(transport, message) };
+    }
     if somebody_died {
         tell();
     }
@@ -152,7 +126,8 @@ fn is_dead(name: ProcessName) -> bool {
 
 /// Has the agreements take a message as if its sender had sent it just now.
 fn hand_on(message: &[u8]) {
-    if RECEIVE.load(Ordering::Acquire) == 0 || orphans::sender(message).is_none_or(is_dead) {
+    let Some(stock) = RECEIVE.get() else { return };
+    if orphans::sender(message).is_none_or(is_dead) {
         return;
     }
     let null = std::ptr::null_mut();
@@ -160,5 +135,5 @@ fn hand_on(message: &[u8]) {
     let tag = u8::try_from(TAG).unwrap_or(0);
     let descriptor = Descriptor { endpoint: null, segments: &raw const segment, segment_count: 1, tag, context: null };
     // SAFETY: the receiver reads the message, which is whole, and asks neither transport nor endpoint.
-    unsafe { stock()(null, &raw const descriptor) };
+    unsafe { stock(null, &raw const descriptor) };
 }

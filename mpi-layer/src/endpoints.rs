@@ -2,7 +2,7 @@
 //!
 //! Offsets are those of osc_rdma.h, proc.h and bml.h on x86-64; each object is asked for its class first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, OnceLock};
@@ -73,6 +73,12 @@ pub fn process_of(endpoint: Object) -> usize {
     let process = all.get(&(endpoint as usize)).copied().unwrap_or(0);
     lock(&PROCESSES).extend(all);
     process
+}
+
+/// The endpoints of all processes that Open MPI holds dead.
+pub fn of_the_dead() -> BTreeSet<usize> {
+    let all = OpenMpi::get().map_or(BTreeMap::new(), OpenMpi::processes);
+    all.into_iter().filter(|(_, process)| is_dead(*process)).map(|(endpoint, _)| endpoint).collect()
 }
 
 /// What is used of Open MPI here.

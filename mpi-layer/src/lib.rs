@@ -7,6 +7,7 @@
 //!
 //! It gives communicators an error scope and uniform errors, and sets the defaults without which recovery hangs on stock Open MPI, never over a value that somebody set.
 
+mod abandoned;
 mod agreements;
 mod calls;
 mod collectives;
@@ -34,6 +35,7 @@ mod openmpi;
 mod orphans;
 mod owners;
 mod property;
+mod receivers;
 mod requests;
 mod scope;
 mod shadows;
@@ -336,6 +338,7 @@ pub extern "C" fn rw_rank_init_done() {
             groups::watch();
             errors::watch();
             Connections::watch();
+            abandoned::watch();
             if rank.mpi().is_some() && openmpi::register_progress(progress) {
                 REGISTERED.store(true, Ordering::Relaxed);
             } else {

@@ -15,6 +15,8 @@ const STATE_INACTIVE: c_int = 1;
 const STATE_ACTIVE: c_int = 2;
 /// `REQUEST_COMPLETED`.
 const COMPLETED: Object = 1 as Object;
+/// `MPI_ANY_TAG`, the tag of a message that is still waited for.
+const ANY_TAG: c_int = -1;
 /// `MPI_UNDEFINED`.
 const UNDEFINED: c_int = -32766;
 
@@ -103,6 +105,24 @@ impl Request {
     pub unsafe fn is_message(request: *const Self) -> bool {
         // SAFETY: as required of the caller.
         unsafe { (*request).kind == TYPE_MESSAGE }
+    }
+
+    /// Whether a message that is received has been told from others.
+    ///
+    /// # Safety
+    /// The request of a message.
+    pub unsafe fn has_begun_to_arrive(request: *const Self) -> bool {
+        // SAFETY: as required of the caller.
+        unsafe { (*request).status.tag != ANY_TAG }
+    }
+
+    /// The rank from which such a message comes.
+    ///
+    /// # Safety
+    /// As of [`has_begun_to_arrive`](Self::has_begun_to_arrive), which it has.
+    pub unsafe fn source(request: *const Self) -> c_int {
+        // SAFETY: as required of the caller.
+        unsafe { (*request).status.source }
     }
 
     /// Ends the operation without its effect, if that is still possible.

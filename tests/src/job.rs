@@ -453,18 +453,26 @@ impl Running<'_> {
     /// The moment for the victims to die has come.
     pub fn go(&self) -> Duration {
         let at = now();
-        File::create(self.folder.join("diaries/go")).expect("the folder can be written");
+        self.tell("go");
         at
     }
 
     /// Ranks that have an error and are patient may revoke.
     pub fn revoke(&self) {
-        File::create(self.folder.join("diaries/revoke")).expect("the folder can be written");
+        self.tell("revoke");
     }
 
     /// Ranks that were told to hold may come to their end.
     pub fn end(&self) {
-        File::create(self.folder.join("diaries/end")).expect("the folder can be written");
+        self.tell("end");
+    }
+
+    /// Tells all ranks a word, for which they look in the folder of the diaries.
+    ///
+    /// # Panics
+    /// If the folder cannot be written.
+    pub fn tell(&self, word: &str) {
+        File::create(self.folder.join("diaries").join(word)).expect("the folder can be written");
     }
 
     /// Process number of a rank.
