@@ -35,6 +35,8 @@ pub mod pmix {
         pub fn rw_pmix_my_rank() -> u32;
         /// Namespace of this process.
         pub fn rw_pmix_my_nspace() -> *const c_char;
+        /// What PMIx's parameter files have set a parameter to, by its full name; null if nothing.
+        pub fn rw_pmix_in_parameter_file(name: *const c_char) -> *const c_char;
         /// Release of PMIx whose headers the shims were compiled against, as `major.minor.release`.
         pub fn rw_pmix_built_for() -> *const c_char;
         /// Release of PMIx that is loaded, e.g. `OpenPMIx 5.0.7 (…)`.

@@ -7,6 +7,7 @@
 #include "src/include/pmix_globals.h"
 #include "src/mca/base/pmix_base.h"
 #include "src/mca/base/pmix_mca_base_var.h"
+#include "src/mca/base/pmix_mca_base_vari.h"
 #include "src/mca/pnet/base/base.h"
 #include "src/mca/pnet/pnet.h"
 #include "src/mca/psensor/psensor.h"
@@ -398,6 +399,17 @@ uint32_t rw_pmix_my_rank(void)
 const char *rw_pmix_my_nspace(void)
 {
     return pmix_globals.myid.nspace;
+}
+
+const char *rw_pmix_in_parameter_file(const char *name)
+{
+    pmix_mca_base_var_file_value_t *line;
+    PMIX_LIST_FOREACH (line, &pmix_mca_base_var_file_values, pmix_mca_base_var_file_value_t) {
+        if (0 == strcmp(line->mbvfv_var, name)) {
+            return line->mbvfv_value;
+        }
+    }
+    return NULL;
 }
 
 const char *rw_pmix_built_for(void)

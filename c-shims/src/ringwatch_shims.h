@@ -49,6 +49,7 @@ void rw_pmix_end_exchanges_with_the_dead(void);
 void rw_pmix_look_at_clients(void);
 uint32_t rw_pmix_my_rank(void);
 const char *rw_pmix_my_nspace(void);
+const char *rw_pmix_in_parameter_file(const char *name);
 const char *rw_pmix_built_for(void);
 
 /* prte.c, PRRTE 3 in prterun and prted */

@@ -37,9 +37,16 @@ fn executable() -> Option<PathBuf> {
     std::fs::read_link("/proc/self/exe").ok()
 }
 
-/// Whether PMIx will open the component `pnet/ringwatch`, as far as the command line and the environment tell.
+/// Whether PMIx will open the component `pnet/ringwatch`: the framework is opened, and its parameter registered, only after
+/// this one's.
 pub fn has_net_component() -> bool {
-    request::leaves_in(&std::env::var("PMIX_MCA_pnet").unwrap_or_default(), "ringwatch")
+    // SAFETY: PMIx has read its files before it opens a component; what it returns is null or a terminated string.
+    let in_file = || unsafe {
+        let value = c_shims::pmix::rw_pmix_in_parameter_file(c"pnet".as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
+    };
+    let list = std::env::var("PMIX_MCA_pnet").ok().or_else(in_file).unwrap_or_default();
+    request::leaves_in(&list, "ringwatch")
 }
 
 /// Removes the folder that prterun has made for its session by now (`prterun.<host>.<pid>.<uid>`), which it would

@@ -284,6 +284,8 @@ fn a_component_of_the_plugin_that_is_left_out_stops_the_launch() {
         for (framework, other) in [("psensor", "pnet"), ("pnet", "psensor")] {
             let job = Job::new().with_default_times().options(&["--pmixmca", framework, "^ringwatch"]);
             is_refused(lab, job, &[&format!("{framework}/ringwatch is left out"), other]);
+            let _file = ParameterFile::of_the_user(&format!("{framework} = ^ringwatch\n"));
+            is_refused(lab, plain(), &[&format!("{framework}/ringwatch is left out"), other]);
         }
     });
 }
