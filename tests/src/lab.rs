@@ -137,8 +137,11 @@ impl Lab {
 
     /// Kills everything on all hosts and repairs all links.
     pub fn restore(&self) {
+        let is_empty = process::on_hosts().is_empty();
         for host in hosts() {
-            self.kill_host(host);
+            if !is_empty {
+                self.kill_host(host);
+            }
             self.heal(host);
         }
         let empty = wait_until(Duration::from_secs(10), || process::on_hosts().is_empty());
