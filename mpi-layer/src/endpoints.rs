@@ -52,7 +52,7 @@ pub fn process_named(name: ProcessName) -> usize {
 
 /// Whether Open MPI holds a process dead.
 pub fn is_dead(process: usize) -> bool {
-    // SAFETY: a process that Open MPI has known, and keeps as long as it has windows with it.
+    // SAFETY: a process that Open MPI has known, and keeps as long as it has windows or messages with it.
     process != 0 && unsafe { !(process as Object).byte_add(IS_ACTIVE).cast::<bool>().read_volatile() }
 }
 
@@ -75,10 +75,19 @@ pub fn process_of(endpoint: Object) -> usize {
     process
 }
 
-/// The endpoints of all processes that Open MPI holds dead.
+/// All processes that Open MPI holds dead.
+pub fn the_dead() -> Vec<usize> {
+    let mut dead = Vec::new();
+    if let Some(open_mpi) = OpenMpi::get() {
+        open_mpi.each(|process| dead.extend(Some(process).filter(|process| is_dead(*process))));
+    }
+    dead
+}
+
+/// Their endpoints.
 pub fn of_the_dead() -> BTreeSet<usize> {
-    let all = OpenMpi::get().map_or(BTreeMap::new(), OpenMpi::processes);
-    all.into_iter().filter(|(_, process)| is_dead(*process)).map(|(endpoint, _)| endpoint).collect()
+    let endpoints = |process| OpenMpi::get().map_or(Vec::new(), |open_mpi| open_mpi.endpoints(process));
+    the_dead().into_iter().flat_map(endpoints).collect()
 }
 
 /// What is used of Open MPI here.
@@ -137,21 +146,24 @@ impl OpenMpi {
 
     /// All processes that Open MPI knows, by their endpoints.
     fn processes(&self) -> BTreeMap<usize, usize> {
-        let (mut all, mut count) = (BTreeMap::new(), 0);
-        let Some(mpi) = Internals::get() else { return all };
+        let mut all = BTreeMap::new();
+        self.each(|process| all.extend(self.endpoints(process).into_iter().map(|endpoint| (endpoint, process))));
+        all
+    }
+
+    /// Looks at all processes that Open MPI knows.
+    fn each(&self, mut look: impl FnMut(usize)) {
+        let (Some(mpi), mut count) = (Internals::get(), 0) else { return };
         // SAFETY: Open MPI's list, whose memory and references are the caller's.
         unsafe {
             let list = (self.all_processes)(&mut count);
             for index in 0..if list.is_null() { 0 } else { count } {
                 let process = list.add(index).read();
-                for endpoint in self.endpoints(process as usize) {
-                    all.insert(endpoint, process as usize);
-                }
+                look(process as usize);
                 mpi.classes.release(process);
             }
             libc::free(list.cast());
         }
-        all
     }
 
     /// The endpoints of all transports to a process.

@@ -1,5 +1,7 @@
 //! Who receives the messages that Open MPI's transports bring: a table of functions by the kind of message (btl.h).
 
+use std::sync::OnceLock;
+
 use crate::objects::Object;
 use crate::openmpi::Library;
 
@@ -24,17 +26,22 @@ pub struct Segment {
 /// `mca_btl_base_module_recv_cb_fn_t`: the transport, and the message.
 pub type Receive = unsafe extern "C" fn(Object, *const Descriptor);
 
-/// Has `ours` receive the messages of a kind; returns who did until now, `None` if nobody did, and then nobody does.
+/// Has `ours` receive the messages of a kind; whoever did so before is in `stock` then. False if nobody did, and then nobody
+/// does.
 ///
 /// # Safety
-/// Nobody else runs in MPI. `keep` makes the one who did known to `ours` before the first message can come.
-pub unsafe fn stand(library: &Library, kind: usize, ours: Receive, keep: impl FnOnce(Receive)) -> Option<()> {
-    let receivers = library.symbol(c"mca_btl_base_active_message_trigger")?;
-    // SAFETY: an array of pairs, function and argument, of btl.h; nobody else runs in MPI, as required of the caller.
+/// `kind` is less than 256, and `ours` hands to `stock` what it does not take itself.
+pub unsafe fn stand(library: &Library, kind: usize, ours: Receive, stock: &OnceLock<Receive>) -> bool {
+    let Some(receivers) = library.symbol(c"mca_btl_base_active_message_trigger") else { return false };
+    // SAFETY: an array of pairs, function and argument, of btl.h, whose words are written at once. Whoever reads one meanwhile
+    // gets the one function or the other.
     unsafe {
         let receiver = receivers.cast::<[Object; 2]>().add(kind).cast::<Option<Receive>>();
-        keep(receiver.read()?);
-        receiver.write(Some(ours));
+        let Some(present) = receiver.read_volatile() else { return false };
+        if !std::ptr::fn_addr_eq(present, ours) {
+            let _ = stock.set(present);
+            receiver.write_volatile(Some(ours));
+        }
     }
-    Some(())
+    true
 }
