@@ -150,7 +150,10 @@ pub fn initialised() {
     INITIALISED.store(true, Ordering::Relaxed);
     let Some(all) = present() else { return };
     let made: Vec<_> = all.known().keys().copied().collect();
-    made.into_iter().for_each(|comm| all.mend(comm));
+    for comm in made {
+        all.take_back_what_is_impossible(comm);
+        all.mend(comm);
+    }
 }
 
 /// `MPI_Finalize` begins. It closes files that are still open with a barrier among those who have opened them
@@ -288,6 +291,20 @@ impl Communicators {
     fn hand_on(&self, comm: Communicator, which: usize, value: c_int) {
         if let Some(attribute) = *self.attributes[which].get_or_init(|| self.mpi.inherited_attribute()) {
             self.mpi.set_attribute(comm, attribute, value);
+        }
+    }
+
+    /// Of a communicator that `MPI_Init` has made: a spawned process has one to its parents, which has two groups.
+    fn take_back_what_is_impossible(&self, comm: Communicator) {
+        for which in [SCOPE, UNIFORMITY] {
+            let setting = self.known().get(&comm).map(|known| known.settings[which]);
+            if setting.is_some_and(|setting| !is_possible(which, setting.value, comm)) {
+                let possible = Setting::new(0);
+                if let Some(known) = self.known().get_mut(&comm) {
+                    known.settings[which] = possible;
+                }
+                possible.publish(&self.mpi, comm, which);
+            }
         }
     }
 

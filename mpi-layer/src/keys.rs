@@ -48,6 +48,14 @@ impl Setting {
         (self.spelled & 1 << spelling != 0).then(|| PROPERTIES[which].words[self.value as usize])
     }
 
+    /// Shows it in the info of this object.
+    pub fn publish(self, mpi: &Handles, object: Communicator, which: usize) {
+        let property = &PROPERTIES[which];
+        ALIGNING.set(true);
+        mpi.set_info(object, property.spellings[SHOWN], property.words[self.value as usize]);
+        ALIGNING.set(false);
+    }
+
     /// Makes the other spellings agree with the one that was set, in the info of this object.
     pub fn align(self, mpi: &Handles, object: Communicator, which: usize, set: usize) {
         let property = &PROPERTIES[which];

@@ -4,6 +4,7 @@
  *
  * The property is the error scope, or the error uniformity.
  *
+ * It spawns a process of itself, whose communicators are spawned-world and spawned-parent; spawner-child is the one to it.
  * VALUE is what MPI_Comm_get_info has for a key, or - where it has none. Bad values are also reported as
  * "handler CASE CLASS TEXT" when the communicator's error handler is called.
  */
@@ -76,6 +77,14 @@ int main(int count, char **arguments) {
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     open_diary(arguments[2]);
+    MPI_Comm parent;
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL) {
+        show("spawned-world", MPI_COMM_WORLD, keys[0]);
+        show("spawned-parent", parent, keys[0]);
+        MPI_Finalize();
+        return 0;
+    }
 
     show("world", MPI_COMM_WORLD, keys[0]);
     show("self", MPI_COMM_SELF, keys[0]);
@@ -148,6 +157,9 @@ int main(int count, char **arguments) {
     MPI_Info_free(&info);
     MPI_Errhandler_free(&errors);
     MPI_Comm_free(&group);
+    MPI_Comm child;
+    MPI_Comm_spawn(arguments[0], arguments + 1, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &child, MPI_ERRCODES_IGNORE);
+    show("spawner-child", child, keys[0]);
     event("finalized %d", MPI_Finalize());
     return 0;
 }

@@ -206,9 +206,14 @@ static int constructor(MPI_Comm comm, const char *name) {
     } else if (!strcmp(name, "dist_graph_adjacent"))
         code = MPI_Dist_graph_create_adjacent(comm, 1, &left, &one, 1, &right, &one, MPI_INFO_NULL,
                                               0, &made);
-    else if (!strcmp(name, "idup")) {
+    else if (!strcmp(name, "cart_sub")) {
+        int kept = 1;
+        code = MPI_Cart_sub(comm, &kept, &made);
+    } else if (!strcmp(name, "dup_with_info")) code = MPI_Comm_dup_with_info(comm, MPI_INFO_NULL, &made);
+    else if (!strncmp(name, "idup", 4)) {
         MPI_Request request;
-        code = MPI_Comm_idup(comm, &made, &request);
+        code = strcmp(name, "idup") ? MPI_Comm_idup_with_info(comm, MPI_INFO_NULL, &made, &request)
+                                    : MPI_Comm_idup(comm, &made, &request);
         if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
     } else {
         fprintf(stderr, "uniform: no operation %s\n", name);
@@ -219,8 +224,8 @@ static int constructor(MPI_Comm comm, const char *name) {
         MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
         MPI_Comm_free(&made);
     }
-    /* MPI_Comm_idup gives the handle before anybody knows whether it will fail. */
-    if (code != MPI_SUCCESS && made != MPI_COMM_NULL && strcmp(name, "idup")) event("half-built %s", name);
+    /* MPI_Comm_idup and its kin give the handle before anybody knows whether they will fail. */
+    if (code != MPI_SUCCESS && made != MPI_COMM_NULL && strncmp(name, "idup", 4)) event("half-built %s", name);
     return code;
 }
 
@@ -291,7 +296,7 @@ int main(int count, char **arguments) {
         MPI_Comm_split(calm, world_rank <= victim ? 1 : MPI_UNDEFINED, (world_rank + turn) % (victim + 1), &comms[k]);
         if (comms[k] == MPI_COMM_NULL) continue;
         MPI_Comm_set_errhandler(comms[k], MPI_ERRORS_RETURN);
-        if (strstr(operations[k], "neighbor")) {
+        if (strstr(operations[k], "neighbor") || !strcmp(operations[k], "cart_sub")) {
             int wraps = 1, size = victim + 1;
             MPI_Comm line = comms[k];
             MPI_Cart_create(line, 1, &size, &wraps, 0, &comms[k]);

@@ -66,6 +66,7 @@ impl Property {
                     }
                 }
                 cases.iter().for_each(|(name, expected)| require(name, expected));
+                require("spawner-child", "local");
                 let refused: Vec<String> =
                     outcome.diaries.of(rank).filter(|entry| entry.event == "handler").map(Entry::text).collect();
                 let as_promised = refused.len() == 3
@@ -75,6 +76,10 @@ impl Property {
                 outcome.require(as_promised, &format!("each bad value is an error of the communicator: {refused:?}"));
                 outcome.finalized(rank);
             }
+            let spawned: Vec<_> = outcome.diaries.of(0).filter(|entry| entry.text().starts_with("spawned-")).collect();
+            let spawned: Vec<String> = spawned.into_iter().map(Entry::text).collect();
+            let as_promised = spawned == ["spawned-world local", "spawned-parent local"];
+            outcome.require(as_promised, &format!("communicators of the spawned process are local: {spawned:?}"));
             let told = outcome.stderr.contains(&format!("{} cannot be 'everybody'", self.keys[0]));
             outcome.require(told, "the sentence names key and value");
         });

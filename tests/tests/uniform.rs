@@ -40,13 +40,16 @@ const COLLECTIVES: [&str; 17] = [
 ];
 const NEIGHBOURHOOD: [&str; 5] =
     ["neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv", "neighbor_alltoallw"];
-const CONSTRUCTORS: [&str; 9] = [
+const CONSTRUCTORS: [&str; 12] = [
     "dup",
+    "dup_with_info",
     "idup",
+    "idup_with_info",
     "split",
     "split_type",
     "create",
     "cart_create",
+    "cart_sub",
     "graph_create",
     "dist_graph_create",
     "dist_graph_adjacent",
@@ -229,6 +232,20 @@ fn info_keys() {
         choices: "local, create or coll",
     };
     uniformity.is_kept();
+}
+
+/// Between two groups nothing is uniform, whatever the parameter says.
+#[test]
+fn info_of_a_spawned_process_shows_what_is_in_force() {
+    in_lab(|lab| {
+        let job = Job::new().ranks(2).environment("OMPI_MCA_coll_ringwatch_error_uniform", "coll");
+        let outcome = job.diarist(&compile("keys", "mpicc")).arguments(&["uniform"]).run(lab);
+        let infos: Vec<String> = outcome.diaries.of(0).filter(|entry| entry.event == "info").map(Entry::text).collect();
+        for expected in ["world coll", "spawned-world coll", "spawned-parent local", "spawner-child local"] {
+            outcome.require(infos.iter().any(|info| info == expected), &format!("{expected}: {infos:?}"));
+        }
+        outcome.finalized(0);
+    });
 }
 
 /// The parameter holds for every communicator whose info says nothing, and `MPI_Comm_dup` hands on what was set.
