@@ -1,17 +1,39 @@
-! MPIX_Comm_ishrink for Fortran programs with "use mpi" or mpif.h, in
-! free or fixed form: include 'ringwatchf.h' behind implicit none, and
-! link with -lringwatch.  ringwatch.h has what it does.  The variable of
-! the new communicator changes until the request has completed: it needs
-! the attribute asynchronous, like the buffer of an MPI_Irecv.
+! ringwatch.h for Fortran programs with "use mpi" or mpif.h, in free or
+! fixed form: include 'ringwatchf.h' behind implicit none, and link with
+! -lringwatch.  ringwatch.h has what the functions do.  The variables of
+! the new communicator and of the error codes change until the request
+! has completed: they need the attribute asynchronous, like the buffer
+! of an MPI_Irecv.
       interface
         subroutine MPIX_Comm_ishrink(comm, newcomm, request, ierror)
           integer, intent(in) :: comm
           integer, intent(out), asynchronous :: newcomm
           integer, intent(out) :: request, ierror
         end subroutine
-        subroutine PMPIX_Comm_ishrink(comm, newcomm, request, ierror)
-          integer, intent(in) :: comm
-          integer, intent(out), asynchronous :: newcomm
+        subroutine MPIX_Comm_ispawn(command, argv, maxprocs, info,      &
+     &      root, comm, intercomm, array_of_errcodes, request, ierror)
+          character(len=*), intent(in) :: command, argv(*)
+          integer, intent(in) :: maxprocs, info, root, comm
+          integer, intent(out), asynchronous :: intercomm
+          integer, asynchronous :: array_of_errcodes(*)
+          integer, intent(out) :: request, ierror
+        end subroutine
+        subroutine MPIX_Comm_iaccept(port_name, info, root, comm,       &
+     &      intercomm, request, ierror)
+          character(len=*), intent(in) :: port_name
+          integer, intent(in) :: info, root, comm
+          integer, intent(out), asynchronous :: intercomm
+          integer, intent(out) :: request, ierror
+        end subroutine
+        subroutine MPIX_Comm_iconnect(port_name, info, root, comm,      &
+     &      intercomm, request, ierror)
+          character(len=*), intent(in) :: port_name
+          integer, intent(in) :: info, root, comm
+          integer, intent(out), asynchronous :: intercomm
           integer, intent(out) :: request, ierror
         end subroutine
       end interface
+      procedure(MPIX_Comm_ishrink) :: PMPIX_Comm_ishrink
+      procedure(MPIX_Comm_ispawn) :: PMPIX_Comm_ispawn
+      procedure(MPIX_Comm_iaccept) :: PMPIX_Comm_iaccept
+      procedure(MPIX_Comm_iconnect) :: PMPIX_Comm_iconnect

@@ -1,6 +1,6 @@
-! MPIX_Comm_ishrink for Fortran programs with "use mpi_f08": include 'ringwatchf08.h' behind implicit none, and link with
-! -lringwatch.  ringwatch.h has what it does.  The variable of the new communicator changes until the request has
-! completed: it needs the attribute asynchronous, like the buffer of an MPI_Irecv.
+! ringwatch.h for Fortran programs with "use mpi_f08": include 'ringwatchf08.h' behind implicit none, and link with
+! -lringwatch.  ringwatch.h has what the functions do.  The variables of the new communicator and of the error codes
+! change until the request has completed: they need the attribute asynchronous, like the buffer of an MPI_Irecv.
 interface
     subroutine MPIX_Comm_ishrink(comm, newcomm, request, ierror) bind(C, name='mpix_comm_ishrink_')
         use, intrinsic :: iso_c_binding, only: c_int
@@ -18,4 +18,40 @@ interface
         type(MPI_Request), intent(out) :: request
         integer(c_int), intent(out), optional :: ierror
     end subroutine
+    ! With bind(C) strings would be descriptors: these are called by their names in Fortran, as with "use mpi", and a handle
+    ! is one integer there.
+    subroutine MPIX_Comm_ispawn(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes, request, ierror)
+        import :: MPI_Comm, MPI_Info, MPI_Request
+        character(len=*), intent(in) :: command, argv(*)
+        integer, intent(in) :: maxprocs, root
+        type(MPI_Info), intent(in) :: info
+        type(MPI_Comm), intent(in) :: comm
+        type(MPI_Comm), intent(out), asynchronous :: intercomm
+        integer, asynchronous :: array_of_errcodes(*)
+        type(MPI_Request), intent(out) :: request
+        integer, intent(out), optional :: ierror
+    end subroutine
+    subroutine MPIX_Comm_iaccept(port_name, info, root, comm, intercomm, request, ierror)
+        import :: MPI_Comm, MPI_Info, MPI_Request
+        character(len=*), intent(in) :: port_name
+        type(MPI_Info), intent(in) :: info
+        integer, intent(in) :: root
+        type(MPI_Comm), intent(in) :: comm
+        type(MPI_Comm), intent(out), asynchronous :: intercomm
+        type(MPI_Request), intent(out) :: request
+        integer, intent(out), optional :: ierror
+    end subroutine
+    subroutine MPIX_Comm_iconnect(port_name, info, root, comm, intercomm, request, ierror)
+        import :: MPI_Comm, MPI_Info, MPI_Request
+        character(len=*), intent(in) :: port_name
+        type(MPI_Info), intent(in) :: info
+        integer, intent(in) :: root
+        type(MPI_Comm), intent(in) :: comm
+        type(MPI_Comm), intent(out), asynchronous :: intercomm
+        type(MPI_Request), intent(out) :: request
+        integer, intent(out), optional :: ierror
+    end subroutine
 end interface
+procedure(MPIX_Comm_ispawn) :: PMPIX_Comm_ispawn
+procedure(MPIX_Comm_iaccept) :: PMPIX_Comm_iaccept
+procedure(MPIX_Comm_iconnect) :: PMPIX_Comm_iconnect

@@ -166,3 +166,12 @@ pub unsafe fn behind<F: Copy>(name: &CStr) -> Option<F> {
     // SAFETY: as required of the caller.
     unsafe { function(loaded(), name).or_else(|| function(libc::RTLD_NEXT, name)) }
 }
+
+/// A variable of Open MPI, as a program has it: programs, and the libraries of Fortran's bindings, have some of libmpi's
+/// themselves, and the first one in the process stands for all.
+pub fn variable(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a terminated name.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    // SAFETY: an address of whatever type; libmpi may have been loaded privately.
+    if address.is_null() { unsafe { function(loaded(), name) } } else { Some(address) }
+}

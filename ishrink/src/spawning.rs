@@ -1,4 +1,5 @@
-//! The functions that spawn and connect, as C calls them; see `ringwatch.h`.
+//! The functions that spawn and connect, as C calls them, see `ringwatch.h`, and what they have in common with those of
+//! [Fortran](crate::fortran).
 
 use std::ffi::{CStr, CString, c_char, c_int};
 
@@ -25,25 +26,16 @@ pub unsafe extern "C" fn MPIX_Comm_ispawn(
     codes: *mut c_int,
     request: *mut Handle,
 ) -> c_int {
-    // SAFETY: as required of the caller; what is significant at the root alone is looked at there alone.
-    let program = |inside: &Internals| unsafe {
-        if command.is_null() || count < 0 {
-            return Err(ERR_ARG);
-        }
+    // SAFETY: as required of the caller.
+    let words = || unsafe {
         let arguments = (!arguments.is_null()).then(|| {
             let all = (0..).map(|index| *arguments.add(index)).take_while(|argument| !argument.is_null());
             all.map(|argument| CStr::from_ptr(argument).to_owned()).collect()
         });
-        let mut copy = info;
-        if info != (inside.info_from_fortran)(0) && (inside.info_dup)(info, &mut copy) != 0 {
-            return Err(ERR_INFO);
-        }
-        Ok(Program { command: CStr::from_ptr(command).to_owned(), arguments, count, info: copy })
+        Some((text(command)?, arguments))
     };
-    let codes = usize::try_from(count).ok().filter(|_| !codes.is_null()).map(|count| (codes, count));
-    let other = |inside: &Internals, is_root| Ok(Other::Spawned(if is_root { Some(program(inside)?) } else { None }));
     // SAFETY: as required of the caller.
-    unsafe { start("MPIX_Comm_ispawn would block", comm, root, intercomm, request, codes, other) }
+    unsafe { hand_out(spawn(words, count, info, root, comm, room(intercomm, request), codes), request) }
 }
 
 /// Starts to accept a connection.
@@ -60,7 +52,7 @@ pub unsafe extern "C" fn MPIX_Comm_iaccept(
     request: *mut Handle,
 ) -> c_int {
     // SAFETY: as required of the caller.
-    unsafe { start_at("MPIX_Comm_iaccept would block", port, root, comm, intercomm, request, Other::Accepted) }
+    unsafe { hand_out(start_at(|| text(port), root, comm, room(intercomm, request), Other::Accepted), request) }
 }
 
 /// Starts to connect.
@@ -77,41 +69,90 @@ pub unsafe extern "C" fn MPIX_Comm_iconnect(
     request: *mut Handle,
 ) -> c_int {
     // SAFETY: as required of the caller.
-    unsafe { start_at("MPIX_Comm_iconnect would block", port, root, comm, intercomm, request, Other::Connected) }
-}
-
-/// What is done at a port, which the root names.
-///
-/// # Safety
-/// As above.
-unsafe fn start_at(
-    what: &str,
-    port: *const c_char,
-    root: c_int,
-    comm: Handle,
-    intercomm: *mut Handle,
-    request: *mut Handle,
-    other: fn(Option<CString>) -> Other,
-) -> c_int {
-    // SAFETY: as required of the caller.
-    unsafe {
-        let other = |_: &Internals, is_root| Ok(other(name(port, is_root)?));
-        start(what, comm, root, intercomm, request, None, other)
-    }
+    unsafe { hand_out(start_at(|| text(port), root, comm, room(intercomm, request), Other::Connected), request) }
 }
 
 /// # Safety
 /// A terminated string, if there is one.
-unsafe fn name(port: *const c_char, is_root: bool) -> Result<Option<CString>, c_int> {
-    match (is_root, port.is_null()) {
-        (false, _) => Ok(None),
-        (true, true) => Err(ERR_ARG),
-        // SAFETY: as required of the caller.
-        (true, false) => Ok(Some(unsafe { CStr::from_ptr(port) }.to_owned())),
+unsafe fn text(start: *const c_char) -> Option<CString> {
+    // SAFETY: as required of the caller.
+    (!start.is_null()).then(|| unsafe { CStr::from_ptr(start) }.to_owned())
+}
+
+/// Where a program in C wants the new communicator; `None` if it leaves no room for that, or for the request.
+fn room(intercomm: *mut Handle, request: *mut Handle) -> Option<Target> {
+    (!intercomm.is_null() && !request.is_null()).then_some(Target::C(intercomm))
+}
+
+/// Gives a program in C the request; returns an error code.
+///
+/// # Safety
+/// There is [`room`] for the request.
+unsafe fn hand_out(started: Result<Handle, c_int>, request: *mut Handle) -> c_int {
+    match started {
+        Err(code) => code,
+        Ok(handle) => {
+            // SAFETY: as required of the caller.
+            unsafe { request.write(handle) };
+            0
+        }
     }
 }
 
-/// Starts the operation if it can be done; else the communicator's error handler is called. Returns an error code.
+/// Starts to spawn processes; returns the request. What is significant at the root alone is looked at there alone: `words`
+/// has the command, and its arguments unless they are `MPI_ARGV_NULL`.
+///
+/// # Safety
+/// As for the function of C.
+pub unsafe fn spawn(
+    words: impl FnOnce() -> Option<(CString, Option<Vec<CString>>)>,
+    count: c_int,
+    info: Handle,
+    root: c_int,
+    comm: Handle,
+    target: Option<Target>,
+    codes: *mut c_int,
+) -> Result<Handle, c_int> {
+    let program = |inside: &Internals| {
+        if count < 0 {
+            return Err(ERR_ARG);
+        }
+        let (command, arguments) = words().ok_or(ERR_ARG)?;
+        let mut copy = info;
+        // SAFETY: as required of the caller.
+        if unsafe { info != (inside.info_from_fortran)(0) && (inside.info_dup)(info, &mut copy) != 0 } {
+            return Err(ERR_INFO);
+        }
+        Ok(Program { command, arguments, count, info: copy })
+    };
+    let codes = usize::try_from(count).ok().filter(|_| !codes.is_null()).map(|count| (codes, count));
+    let other = |inside: &Internals, is_root: bool| Ok(Other::Spawned(is_root.then(|| program(inside)).transpose()?));
+    // SAFETY: as required of the caller.
+    unsafe { start("MPIX_Comm_ispawn would block", comm, root, target, codes, other) }
+}
+
+/// Starts to accept a connection or to connect, at a port that the root alone looks at; returns the request.
+///
+/// # Safety
+/// As for the function of C.
+pub unsafe fn start_at(
+    port: impl FnOnce() -> Option<CString>,
+    root: c_int,
+    comm: Handle,
+    target: Option<Target>,
+    other: fn(Option<CString>) -> Other,
+) -> Result<Handle, c_int> {
+    let what = match other(None) {
+        Other::Accepted(_) => "MPIX_Comm_iaccept would block",
+        _ => "MPIX_Comm_iconnect would block",
+    };
+    let other = |_: &Internals, is_root: bool| Ok(other(is_root.then(|| port().ok_or(ERR_ARG)).transpose()?));
+    // SAFETY: as required of the caller.
+    unsafe { start(what, comm, root, target, None, other) }
+}
+
+/// Starts the operation if it can be done, and there is a target; else the communicator's error handler is called, and the
+/// code returned.
 ///
 /// # Safety
 /// As above.
@@ -119,29 +160,23 @@ unsafe fn start(
     what: &str,
     comm: Handle,
     root: c_int,
-    intercomm: *mut Handle,
-    request: *mut Handle,
+    target: Option<Target>,
     codes: Option<(*mut c_int, usize)>,
     other: impl FnOnce(&Internals, bool) -> Result<Other, c_int>,
-) -> c_int {
-    let (Some(mpi), Some(inside)) = (OpenMpi::get(), Internals::get()) else { return ERR_UNSUPPORTED };
+) -> Result<Handle, c_int> {
+    let (Some(mpi), Some(inside)) = (OpenMpi::get(), Internals::get()) else { return Err(ERR_UNSUPPORTED) };
     // SAFETY: as required of the caller.
-    let started = || unsafe {
+    unsafe {
         check(mpi, comm, what)?;
         let size = inside.answer(inside.size, comm);
         let is_root = inside.answer(inside.rank, comm) == root;
-        let usable = (0..size).contains(&root) && !intercomm.is_null() && !request.is_null();
-        let other = if usable { other(inside, is_root) } else { Err(ERR_ARG) };
-        let call = Call { comm, root, other: other.map_err(|code| mpi.raise(comm, code))?, codes };
-        dynamic::start(mpi, call, Target::C(intercomm)).map_err(|code| mpi.raise(comm, code))
-    };
-    match started() {
-        Err(code) => code,
-        Ok(handle) => {
-            // SAFETY: as required of the caller.
-            unsafe { request.write(handle) };
-            0
-        }
+        let target = target.filter(|_| (0..size).contains(&root)).ok_or(ERR_ARG);
+        target
+            .and_then(|target| {
+                let call = Call { comm, root, other: other(inside, is_root)?, codes };
+                dynamic::start(mpi, call, target)
+            })
+            .map_err(|code| mpi.raise(comm, code))
     }
 }
 

@@ -33,6 +33,7 @@
         end function
     end interface
     character(len=512) :: dir
+    COMM_TYPE :: parents
     REQUEST_TYPE :: from_victim
     STATUS_TYPE :: status
     integer :: rank, ranks, error, unit

@@ -2,10 +2,15 @@
 
     subroutine begin()
         call get_command_argument(2, dir)
+        ! Who is spawned without arguments is in the folder of the diaries.
+        if (dir == '') dir = '.'
         call MPI_Init(error)
         call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN, error)
         call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
         call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
+        ! Who is spawned is numbered on, behind as many.
+        call MPI_Comm_get_parent(parents, error)
+        if (parents /= MPI_COMM_NULL) rank = rank + ranks
         call open_diary()
         call event('started', [getpid()])
     end subroutine

@@ -284,17 +284,19 @@ pub fn compile(name: &str, compiler: &str) -> PathBuf {
     target
 }
 
-/// Compiles one of the Fortran programs of this package, with `BINDING` defined as this number.
+/// Compiles one of the Fortran programs of this package, with `BINDING` defined as this number: 1 is mpif.h, 2 is "use mpi",
+/// 3 is "use mpi_f08".
 ///
 /// # Panics
 /// If it does not compile.
 #[must_use]
-pub fn compile_fortran(name: &str, binding: u32) -> PathBuf {
+pub fn compile_fortran(name: &str, binding: u32, options: &[&str]) -> PathBuf {
     let target = PathBuf::from(format!("/tmp/system-tests/{name}.{binding}"));
     let source = format!("{}/programs/{name}.F90", env!("CARGO_MANIFEST_DIR"));
     let (output, define) = (target.display().to_string(), format!("-DBINDING={binding}"));
     // The compiler that libopenmpi-dev brings along, which need not be the system's default.
-    run("env", &["OMPI_FC=gfortran-14", "mpifort", "-O1", "-Wall", "-Werror", &define, "-o", &output, &source]);
+    let words = ["OMPI_FC=gfortran-14", "mpifort", "-O1", "-Wall", "-Werror", &define, "-o", &output, &source];
+    run("env", &[&words, options].concat());
     target
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use system_tests::job::compile_fortran;
 use system_tests::lab::run;
 use system_tests::{Job, Lab, Outcome, in_lab};
 
@@ -25,14 +26,9 @@ fn in_c() -> &'static Path {
     })
 }
 
-/// A binding of Fortran: 1 is mpif.h, 2 is "use mpi", 3 is "use mpi_f08". Optimised as much as a user's program may be.
+/// Optimised as much as a user's program may be.
 fn in_fortran(binding: u32) -> PathBuf {
-    let target = PathBuf::from(format!("/tmp/system-tests/ishrinks.{binding}"));
-    let (source, output) = (format!("{FOLDER}/ishrinks.F90"), target.display().to_string());
-    let define = format!("-DBINDING={binding}");
-    let options = ["-O3", "-Wall", "-Werror", &define, "-o", &output, &source, "-lringwatch"];
-    run("env", &[&["OMPI_FC=gfortran-14", "mpifort"], &options[..]].concat());
-    target
+    compile_fortran("ishrinks", binding, &["-O3", "-lringwatch"])
 }
 
 /// The last rank dies, `others` while the survivors do what they do with their requests; nothing fails, and all of them

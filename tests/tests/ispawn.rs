@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use system_tests::diary::{PROC_FAILED, REVOKED};
+use system_tests::job::compile_fortran;
 use system_tests::lab::run;
 use system_tests::{Job, Lab, Outcome, in_lab};
 
@@ -30,9 +31,13 @@ fn program() -> &'static Path {
 }
 
 fn job(case: &str, how: &str, victim: Option<u32>) -> Job {
+    job_of(program(), case, how, victim)
+}
+
+fn job_of(program: &Path, case: &str, how: &str, victim: Option<u32>) -> Job {
     let victim = victim.map_or("-1".to_owned(), |rank| rank.to_string());
     let arguments = ["--case", case, "--how", how, "--victim", &victim];
-    Job::new().with_default_times().ranks(SIZE).diarist(program()).arguments(&arguments)
+    Job::new().with_default_times().ranks(SIZE).diarist(program).arguments(&arguments)
 }
 
 /// Runs a job in which the victim is killed once these ranks have written that they are ready.
@@ -70,9 +75,14 @@ fn spawns(lab: &Lab, case: &str, how: &str) -> Outcome {
         require(&outcome, 0..SIZE, "completed", &[SUCCESS]);
     }
     require(&outcome, 0..SIZE, "codes", &["0 0"]);
-    require(&outcome, 0..2 * SIZE, "joined", &["8 28"]);
-    ended(&outcome, 0..2 * SIZE);
+    joined(&outcome);
     outcome
+}
+
+/// Who was spawned and who spawned have one communicator, and all have left.
+fn joined(outcome: &Outcome) {
+    require(outcome, 0..2 * SIZE, "joined", &["8 28"]);
+    ended(outcome, 0..2 * SIZE);
 }
 
 #[test]
@@ -131,10 +141,13 @@ fn two_at_once_on_one_communicator() {
 
 /// Who accepts waits for a message that comes when the other side has begun to connect.
 fn connects(lab: &Lab, how: &str) {
-    let outcome = job("connect", how, None).run(lab);
-    require(&outcome, 0..SIZE, "completed", &[SUCCESS]);
-    require(&outcome, 0..SIZE, "joined", &["4 6"]);
-    ended(&outcome, 0..SIZE);
+    connected(&job("connect", how, None).run(lab));
+}
+
+fn connected(outcome: &Outcome) {
+    require(outcome, 0..SIZE, "completed", &[SUCCESS]);
+    require(outcome, 0..SIZE, "joined", &["4 6"]);
+    ended(outcome, 0..SIZE);
 }
 
 #[test]
@@ -237,6 +250,40 @@ fn a_request_is_under_way_in_finalize() {
         let outcome = job("leave", "wait", None).run(lab);
         ended(&outcome, 0..SIZE);
     });
+}
+
+#[test]
+fn in_fortran_with_mpif_h() {
+    in_lab(|lab| in_fortran(lab, 1));
+}
+
+#[test]
+fn in_fortran_with_the_module_mpi() {
+    in_lab(|lab| in_fortran(lab, 2));
+}
+
+#[test]
+fn in_fortran_with_the_module_mpi_f08() {
+    in_lab(|lab| in_fortran(lab, 3));
+}
+
+/// With arguments, an info and error codes, and without; what is ignored is not written to, also when there is an error.
+fn in_fortran(lab: &Lab, binding: u32) {
+    // Nobody waits for a death.
+    let program = compile_fortran("ispawns", binding, &["-O3", "-Wno-unused-function", "-lringwatch"]);
+    let run = |case, how| job_of(&program, case, how, None).run(lab);
+    for (case, how, codes) in [("one", "wait", "0 0"), ("plain", "test", "-1 -1")] {
+        let outcome = run(case, how);
+        require(&outcome, 0..SIZE, "completed", &[SUCCESS]);
+        require(&outcome, 0..SIZE, "codes", &[codes]);
+        joined(&outcome);
+    }
+    let outcome = run("bad", "test");
+    require(&outcome, 0..SIZE, "completed", &[NOT_SPAWNED]);
+    require(&outcome, 0..SIZE, "wrong", &[]);
+    require(&outcome, 0..SIZE, "finalized", &[SUCCESS]);
+    outcome.left_nothing();
+    connected(&run("connect", "wait"));
 }
 
 #[test]

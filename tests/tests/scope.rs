@@ -252,17 +252,17 @@ fn in_another_language(lab: &Lab, program: &Path) {
 
 #[test]
 fn in_fortran_with_mpif_h() {
-    in_lab(|lab| in_another_language(lab, &compile_fortran("scoped", 1)));
+    in_lab(|lab| in_another_language(lab, &compile_fortran("scoped", 1, &[])));
 }
 
 #[test]
 fn in_fortran_with_the_module_mpi() {
-    in_lab(|lab| in_another_language(lab, &compile_fortran("scoped", 2)));
+    in_lab(|lab| in_another_language(lab, &compile_fortran("scoped", 2, &[])));
 }
 
 #[test]
 fn in_fortran_with_the_module_mpi_f08() {
-    in_lab(|lab| in_another_language(lab, &compile_fortran("scoped", 3)));
+    in_lab(|lab| in_another_language(lab, &compile_fortran("scoped", 3, &[])));
 }
 
 #[test]

@@ -307,17 +307,17 @@ fn in_another_language(program: &Path) {
 
 #[test]
 fn in_fortran_with_mpif_h() {
-    in_another_language(&compile_fortran("uniform", 1));
+    in_another_language(&compile_fortran("uniform", 1, &[]));
 }
 
 #[test]
 fn in_fortran_with_the_module_mpi() {
-    in_another_language(&compile_fortran("uniform", 2));
+    in_another_language(&compile_fortran("uniform", 2, &[]));
 }
 
 #[test]
 fn in_fortran_with_the_module_mpi_f08() {
-    in_another_language(&compile_fortran("uniform", 3));
+    in_another_language(&compile_fortran("uniform", 3, &[]));
 }
 
 #[test]
