@@ -5,8 +5,9 @@
 //! news of a death overtakes it, and a cut link keeps it until it is whole again. Then it is taken for the other message's:
 //! survivors crashed (`mca_pml_ob1_send_request_put`, `mca_pml_ob1_recv_frag_callback_ack`), waited for ever, and got other
 //! data than had been sent. So what names requests is dropped when it comes from the dead. And TCP writes what it brings
-//! for a message into the receiver's memory by itself: before a message is given up, the connection is closed, and in any case
-//! when all that the dead have sent has arrived.
+//! for a message into the receiver's memory by itself: before one that has begun to arrive is given up, the connection is
+//! closed. No other connection is: those who are held dead behind a cut link would see that when it is whole again, and go on
+//! by themselves until they are ended.
 //!
 //! A message that was received from anybody is not given up by Open MPI when it has begun to arrive from the dead: it waits
 //! for others who might send it. Here it is one from whom it comes. And one that waits for room to be fetched stays in a list
@@ -18,7 +19,6 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, Instant};
 
 use crate::endpoints;
 use crate::line::lock;
@@ -35,8 +35,7 @@ const SIZE: usize = 0x200;
 const TYPE: usize = 0xa8;
 const PEER: usize = 0x1e8;
 const PROCESS: usize = 0x1f0;
-/// `MCA_PML_REQUEST_SEND`, and `_RECV`
-const SEND: c_int = 1;
+/// `MCA_PML_REQUEST_RECV`
 const RECEIVE: c_int = 2;
 /// `MPI_ANY_SOURCE`
 const ANYBODY: c_int = -1;
@@ -48,10 +47,6 @@ const WAITING: usize = 0x890;
 const LENGTH: usize = 0x38;
 const NEXT: usize = 0x10;
 const PREVIOUS: usize = 0x18;
-/// All that the dead have sent has arrived after this time, in which a process may not run, and so many turns of its loop.
-const LATE: Duration = Duration::from_millis(20);
-const TURNS: u32 = 8;
-
 const IS_FAILED: &CStr = c"ompi_request_is_failed_fn";
 
 /// Whether an operation has failed, which ends it.
@@ -68,8 +63,6 @@ static OB1: OnceLock<usize> = OnceLock::new();
 static SOMEBODY_DIED: AtomicBool = AtomicBool::new(false);
 /// The endpoints of the dead; `None` since somebody died.
 static FROM_THE_DEAD: Mutex<Option<BTreeSet<usize>>> = Mutex::new(None);
-/// When their connections are closed: after this moment, and so many turns.
-static CLOSING: Mutex<Option<(Instant, u32)>> = Mutex::new(None);
 
 /// Stands where those messages are received, and where operations are asked whether they have failed. At the end of
 /// `MPI_Init`.
@@ -109,31 +102,13 @@ fn stand(library: &Library) -> bool {
 /// A member of a communicator is dead.
 pub fn member_died() {
     *lock(&FROM_THE_DEAD) = None;
-    *lock(&CLOSING) = Some((Instant::now() + LATE, TURNS));
     SOMEBODY_DIED.store(true, Ordering::Release);
-    crate::watch_progress();
-}
-
-/// A turn of the progress loop; false if no further one is needed.
-pub fn look() -> bool {
-    let mut closing = lock(&CLOSING);
-    match *closing {
-        None => return false,
-        Some((due, turns)) if Instant::now() < due || turns > 0 => {
-            *closing = Some((due, if Instant::now() < due { turns } else { turns - 1 }));
-            return true;
-        }
-        Some(_) => *closing = None,
-    }
-    drop(closing);
-    endpoints::the_dead().into_iter().for_each(endpoints::cut);
-    false
 }
 
 /// `MPI_Finalize` has taken the library apart.
 pub fn closed() {
     SOMEBODY_DIED.store(false, Ordering::Release);
-    (*lock(&FROM_THE_DEAD), *lock(&CLOSING)) = (None, None);
+    *lock(&FROM_THE_DEAD) = None;
 }
 
 /// Whether an endpoint is one of the dead.
@@ -168,14 +143,11 @@ unsafe extern "C" fn is_failed(request: *mut Request) -> bool {
     let Some(stock) = STOCK_IS_FAILED.get() else { return false };
     // SAFETY: Open MPI passes a request that lives, and its own function gets the same.
     unsafe {
-        let other_end = if SOMEBODY_DIED.load(Ordering::Acquire) { other_end(request) } else { None };
-        let Some((kind, process)) = other_end.filter(|(_, process)| endpoints::is_dead(*process)) else {
+        let sender = if SOMEBODY_DIED.load(Ordering::Acquire) { sender(request) } else { None };
+        let Some(process) = sender.filter(|process| endpoints::is_dead(*process)) else {
             return stock(request);
         };
         endpoints::cut(process);
-        if kind == SEND {
-            return stock(request);
-        }
         stop_waiting_for_room(request);
         let peer = request.byte_add(PEER).cast::<c_int>();
         if peer.read() != ANYBODY {
@@ -188,19 +160,18 @@ unsafe extern "C" fn is_failed(request: *mut Request) -> bool {
     }
 }
 
-/// The kind of a message that is under way, and the process at its other end, if that is known.
+/// The process from which a message has begun to arrive for this request, and has not yet arrived.
 ///
 /// # Safety
 /// A request that lives.
-unsafe fn other_end(request: *mut Request) -> Option<(c_int, usize)> {
+unsafe fn sender(request: *mut Request) -> Option<usize> {
     // SAFETY: as required of the caller; a message's request has these words.
     unsafe {
-        if !Request::is_message(request) || Request::is_complete(request) {
-            return None;
-        }
-        let kind = request.byte_add(TYPE).cast::<c_int>().read();
-        let is_known = kind == SEND || kind == RECEIVE && Request::has_begun_to_arrive(request);
-        is_known.then(|| (kind, request.byte_add(PROCESS).cast::<usize>().read()))
+        let is_arriving = Request::is_message(request)
+            && request.byte_add(TYPE).cast::<c_int>().read() == RECEIVE
+            && !Request::is_complete(request)
+            && Request::has_begun_to_arrive(request);
+        is_arriving.then(|| request.byte_add(PROCESS).cast::<usize>().read())
     }
 }
 

@@ -7,7 +7,7 @@
 //! that it never answers. So in the moment in which Open MPI marks a process as dead each such connection is closed as if
 //! it had broken then: its fragments end their requests while they are still theirs, and further messages are refused.
 //!
-//! A connection on which nothing waits is left for a moment, with what the dead had sent before ([`crate::abandoned`]).
+//! A connection on which nothing waits is left to its end, with what the dead had sent before.
 //!
 //! However a connection breaks, an answer to a one-sided operation that waits on it has no function that is to hear of its
 //! end (`btl_base_am_rdma.c`, am_rdma_response), which is called all the same (`btl_tcp_endpoint.c`,

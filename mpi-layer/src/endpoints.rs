@@ -76,7 +76,7 @@ pub fn process_of(endpoint: Object) -> usize {
 }
 
 /// All processes that Open MPI holds dead.
-pub fn the_dead() -> Vec<usize> {
+fn the_dead() -> Vec<usize> {
     let mut dead = Vec::new();
     if let Some(open_mpi) = OpenMpi::get() {
         open_mpi.each(|process| dead.extend(Some(process).filter(|process| is_dead(*process))));

@@ -148,8 +148,7 @@ impl Rank {
         agreements::tell();
         let events = if is_new { self.catch_up() } else { 0 };
         // The others may have ended operations, by which agreements have deaths to be told of.
-        let (need, watches) =
-            (waiting::look(self.number), calls::look() | agreements::tell() | groups::look() | abandoned::look());
+        let (need, watches) = (waiting::look(self.number), calls::look() | agreements::tell() | groups::look());
         let needs_turns = watches || need != Need::Nothing;
         EXPECTED.store(if needs_turns { ALWAYS } else { SEEN.load(Ordering::Relaxed) }, Ordering::Relaxed);
         if !watches {
@@ -157,7 +156,7 @@ impl Rank {
                 waiting::rest();
             }
             // Another thread may have asked for more turns meanwhile.
-            if calls::look() | agreements::tell() | groups::look() | abandoned::look() {
+            if calls::look() | agreements::tell() | groups::look() {
                 watch_progress();
             }
         }
