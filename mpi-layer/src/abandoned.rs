@@ -13,7 +13,7 @@
 //! for others who might send it. Here it is one from whom it comes. And one that waits for room to be fetched stays in a list
 //! when it is given up, which the next use of its request would tear: it is taken out of it.
 //!
-//! Offsets are those of pml_base_request.h, pml_ob1.h, pml_ob1_recvreq.h and opal_list.h on x86-64.
+//! Offsets are those of pml_base_request.h, pml_ob1.h and pml_ob1_recvreq.h on x86-64.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_void};
@@ -22,7 +22,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::endpoints;
 use crate::line::lock;
-use crate::objects::{Class, Object};
+use crate::objects::{Class, LIST_LENGTH, NEXT, Object, PREVIOUS};
 use crate::openmpi::Library;
 use crate::receivers::{self, Descriptor, Receive};
 use crate::requests::Request;
@@ -43,10 +43,7 @@ const ANYBODY: c_int = -1;
 const WAITS_FOR_ROOM: usize = 0x240;
 const LOCK: usize = 0x100;
 const WAITING: usize = 0x890;
-/// Of `opal_list_t`: how many are in it. Of an item: its neighbours.
-const LENGTH: usize = 0x38;
-const NEXT: usize = 0x10;
-const PREVIOUS: usize = 0x18;
+
 const IS_FAILED: &CStr = c"ompi_request_is_failed_fn";
 
 /// Whether an operation has failed, which ends it.
@@ -190,7 +187,7 @@ unsafe fn stop_waiting_for_room(request: *mut Request) {
         if waits.read() {
             let item = request.cast::<c_void>();
             let (next, previous) = (neighbour(item, NEXT).read(), neighbour(item, PREVIOUS).read());
-            let length = ob1.byte_add(WAITING + LENGTH).cast::<usize>();
+            let length = ob1.byte_add(WAITING + LIST_LENGTH).cast::<usize>();
             let is_there = !next.is_null()
                 && !previous.is_null()
                 && neighbour(next, PREVIOUS).read() == item

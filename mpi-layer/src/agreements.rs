@@ -98,7 +98,8 @@ pub fn tell() -> bool {
 /// A message among agreements.
 unsafe extern "C" fn receive(transport: Object, message: *const Descriptor) {
     let somebody_died = SOMEBODY_DIED.load(Ordering::Acquire);
-    // SAFETY: one segment, which begins with the name of the sender, as Open MPI itself takes for granted here, with as many bytes as it says.
+    // SAFETY: one segment, which begins with the name of the sender, as Open MPI itself takes for granted here, with as many
+    // bytes as it says.
     let bytes = unsafe {
         let segment = &*(*message).segments;
         std::slice::from_raw_parts(segment.message, usize::try_from(segment.length).unwrap_or(0))

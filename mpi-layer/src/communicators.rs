@@ -303,7 +303,7 @@ impl Communicators {
                 if let Some(known) = self.known().get_mut(&comm) {
                     known.settings[which] = possible;
                 }
-                possible.publish(&self.mpi, comm, which);
+                possible.write(&self.mpi, comm, which, SHOWN);
             }
         }
     }

@@ -19,7 +19,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
-use crate::objects::Object;
+use crate::objects::{LIST_LENGTH, NEXT, Object};
 use crate::openmpi::{Library, ProcessName};
 
 /// Of `mca_btl_tcp_component_t`: the table of processes.
@@ -33,11 +33,8 @@ const CURRENT_FRAGMENT: usize = 0x60;
 const STATE: usize = 0x70;
 const FRAGMENTS: usize = 0x78;
 const SEND_LOCK: usize = 0xc8;
-/// Of `opal_list_t`: how many are in it.
-const LENGTH: usize = 0x38;
-/// Of `opal_list_t`: what stands before its first item, and of every item: the next one.
+/// Of `opal_list_t`: what stands before its first item.
 const SENTINEL: usize = 0x10;
-const NEXT: usize = 0x10;
 /// Of `mca_btl_base_descriptor_t`.
 const CALLBACK: usize = 0x48;
 /// Values of an endpoint's state.
@@ -158,7 +155,7 @@ impl Connections {
             let closes = even_idle
                 || before != CONNECTED
                 || !endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>().read().is_null()
-                || fragments.byte_add(LENGTH).cast::<usize>().read() > 0;
+                || fragments.byte_add(LIST_LENGTH).cast::<usize>().read() > 0;
             if closes {
                 state.write(FAILED);
             }

@@ -75,19 +75,17 @@ pub fn process_of(endpoint: Object) -> usize {
     process
 }
 
-/// All processes that Open MPI holds dead.
-fn the_dead() -> Vec<usize> {
-    let mut dead = Vec::new();
-    if let Some(open_mpi) = OpenMpi::get() {
-        open_mpi.each(|process| dead.extend(Some(process).filter(|process| is_dead(*process))));
-    }
-    dead
-}
-
-/// Their endpoints.
+/// The endpoints of all processes that Open MPI holds dead.
 pub fn of_the_dead() -> BTreeSet<usize> {
-    let endpoints = |process| OpenMpi::get().map_or(Vec::new(), |open_mpi| open_mpi.endpoints(process));
-    the_dead().into_iter().flat_map(endpoints).collect()
+    let mut all = BTreeSet::new();
+    if let Some(open_mpi) = OpenMpi::get() {
+        open_mpi.each(|process| {
+            if is_dead(process) {
+                all.extend(open_mpi.endpoints(process));
+            }
+        });
+    }
+    all
 }
 
 /// What is used of Open MPI here.

@@ -48,24 +48,21 @@ impl Setting {
         (self.spelled & 1 << spelling != 0).then(|| PROPERTIES[which].words[self.value as usize])
     }
 
-    /// Shows it in the info of this object.
-    pub fn publish(self, mpi: &Handles, object: Communicator, which: usize) {
+    /// Shows it in the info of this object under a spelling.
+    pub fn write(self, mpi: &Handles, object: Communicator, which: usize, spelling: usize) {
         let property = &PROPERTIES[which];
         ALIGNING.set(true);
-        mpi.set_info(object, property.spellings[SHOWN], property.words[self.value as usize]);
+        mpi.set_info(object, property.spellings[spelling], property.words[self.value as usize]);
         ALIGNING.set(false);
     }
 
     /// Makes the other spellings agree with the one that was set, in the info of this object.
     pub fn align(self, mpi: &Handles, object: Communicator, which: usize, set: usize) {
-        let property = &PROPERTIES[which];
-        ALIGNING.set(true);
-        for (other, key) in property.spellings.iter().enumerate() {
+        for other in 0..PROPERTIES[which].spellings.len() {
             if other != set && self.spelled & 1 << other != 0 {
-                mpi.set_info(object, key, property.words[self.value as usize]);
+                self.write(mpi, object, which, other);
             }
         }
-        ALIGNING.set(false);
     }
 }
 

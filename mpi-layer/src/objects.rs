@@ -8,6 +8,11 @@ use crate::openmpi::Library;
 /// An object of Open MPI.
 pub type Object = *mut c_void;
 
+/// Of `opal_list_t` (opal_list.h): how many are in it. Of its items: their neighbours.
+pub const LIST_LENGTH: usize = 0x38;
+pub const NEXT: usize = 0x10;
+pub const PREVIOUS: usize = 0x18;
+
 /// `opal_class_t`.
 #[repr(C)]
 pub struct Class {
