@@ -59,8 +59,12 @@ pub fn member(bytes: &[u8]) {
     let order = if kind & 0x20 == 0 { RingOrder::default() } else { backwards };
     let former = if kind & 0x10 == 0 { None } else { Some((me + 2) % UNIVERSE) };
     let dead = former.filter(|dead| arbiter != Some(*dead));
-    let config = Config { arbiter, strategy, order, ..Config::new(me, UNIVERSE, 10 * MS, 100 * MS) };
+    let incarnation = u32::from(kind & 0x08 != 0);
+    let config = Config { arbiter, strategy, order, incarnation, ..Config::new(me, UNIVERSE, 10 * MS, 100 * MS) };
     let mut member = Member::new(config, dead, Time::ZERO);
+    if kind & 0x04 != 0 {
+        member.keep_holding(&mut Vec::new());
+    }
     let (mut now, mut stops, mut delivered, mut heard) = (Time::ZERO, 0, 0, 0);
     for _ in 0..STEPS {
         let Some((what, pause)) = bytes.byte().zip(bytes.byte()) else { break };

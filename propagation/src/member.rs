@@ -38,7 +38,8 @@ use trial::Trials;
 /// The caller hands in messages ([`handle`](Self::handle)), the time when
 /// [`next_deadline`](Self::next_deadline) has come ([`tick`](Self::tick)) and what it observes itself
 /// ([`announce_rank`](Self::announce_rank), [`resign`](Self::resign), [`declare`](Self::declare),
-/// [`end`](Self::end), [`ready`](Self::ready), [`grow`](Self::grow), [`leave`](Self::leave)). Each appends to `out` what the caller has to do. The time may
+/// [`end`](Self::end), [`ready`](Self::ready), [`grow`](Self::grow), [`leave`](Self::leave),
+/// [`keep_holding`](Self::keep_holding)). Each appends to `out` what the caller has to do. The time may
 /// not go back from call to call, and the deadline may have changed after each of them.
 ///
 /// After [`Action::Stop`] the member does nothing more, with one exception: when the job ended, it still
@@ -91,6 +92,7 @@ impl Member {
             dead.insert(Death { node, reason, at: now, announcer: config.me, suspector: None });
         }
         let links = Links::new(&config, &dead, now);
+        let inquiries = Inquiries::new(&config, now);
         let declares = config.arbiter.is_none_or(|arbiter| arbiter == config.me);
         Member {
             owes_deaths: declares && !dead.list().is_empty(),
@@ -99,7 +101,7 @@ impl Member {
             dead_ranks: BTreeSet::new(),
             said: Vec::new(),
             links,
-            inquiries: Inquiries::default(),
+            inquiries,
             trials: Trials::default(),
             broadcasts: Broadcasts::default(),
             trees: Trees::default(),
@@ -119,6 +121,7 @@ impl Member {
     pub fn without_ring(config: Config, now: Time) -> Member {
         let mut member = Member::new(config, [], now);
         member.links = Links::none();
+        member.inquiries = Inquiries::default();
         member
     }
 

@@ -38,7 +38,7 @@ use crate::regularity::Regularity;
 use crate::rendezvous::{self, Rendezvous, Step};
 use crate::runtime::Runtime;
 use crate::seal::{Direction, Opener, Sealer};
-use crate::segment::{FLAG_ALL_READY, Segment, SegmentError};
+use crate::segment::{FLAG_ALL_READY, FLAG_HELD, Segment, SegmentError};
 use crate::setup::Right;
 use crate::status::Server;
 use crate::suspension::Suspension;
@@ -144,6 +144,8 @@ pub struct Daemon {
     defaults_due: Time,
     /// The runtime daemon is lost, and the others are being told.
     resigned: bool,
+    /// An earlier incarnation died while it held the ranks.
+    held_before: bool,
     /// At node 0: the sentence for the user, once it has ended the job.
     sentence: Option<String>,
     ending: Option<Ending>,
@@ -243,6 +245,10 @@ impl Daemon {
         if parameters.stop_timeout.is_none() {
             watch.let_be_stopped(stop_limit);
         }
+        let held_before = segment.flags() & FLAG_HELD != 0;
+        if held_before {
+            watch.hold();
+        }
         watch.doubt((0..segment.slots()).map(|slot| segment.rank(slot)).filter(|rank| job.is_dead(*rank)));
         Ok(Self {
             suspension: Suspension::new(stop_limit),
@@ -265,6 +271,7 @@ impl Daemon {
             ready_told: false,
             defaults_due: Time::MAX,
             resigned: false,
+            held_before,
             sentence: None,
             ending: None,
             status,
@@ -348,6 +355,9 @@ impl Daemon {
         }
         self.roster = roster;
         let mut member = Member::new(config(&self.startup), self.job.dead_nodes(), now);
+        if self.held_before {
+            member.keep_holding(&mut self.actions);
+        }
         // Nobody knows whether an earlier incarnation came to announce what it had written into the log.
         for rank in self.startup.own_ranks().filter(|rank| self.job.is_dead(*rank)) {
             member.announce_rank(now, rank, RankReason::Reported, &mut self.actions);

@@ -14,7 +14,7 @@ use crate::greeting::Place;
 use crate::versions::{Contact, RELEASE};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 10;
+pub const LAUNCH_VERSION: u16 = 11;
 
 /// Largest packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;

@@ -46,6 +46,8 @@ pub struct Assignment {
     pub startup: Startup,
     /// Nodes that are known to be dead.
     pub dead: Vec<NodeId>,
+    /// Whether the ranks of the host are held, because an earlier life of the service asked for it.
+    pub held: bool,
     /// Address of the host towards the machine that serves it, if the host can tell.
     pub address: Option<IpAddr>,
     /// UDP port of the service in an earlier life, 0 in the first: the others know it under that one.

@@ -151,3 +151,52 @@ fn a_ringwatchd_that_dies_while_its_node_waits() {
         job.finish().recovered(&dead);
     });
 }
+
+/// A new `ringwatchd` does not know how long there has been no contact, and the others count on.
+#[test]
+fn the_ranks_behind_a_cut_link_wait_though_their_ringwatchd_was_just_replaced() {
+    in_lab(|lab| {
+        let dead = [4, 5];
+        let mut job = Job::new().arguments(&["--op", "allreduce", "--hold"]).start(lab);
+        job.wait_until_blocked();
+        let pids = dead.map(|rank| job.pid(rank));
+        let _ = job.cut("h3");
+        process::signal(job.watcher("h3").pid, libc::SIGKILL);
+        job.wait_for("error", &[0]);
+        let states = pids.map(process::state);
+        if states.iter().any(|state| !matches!(state, None | Some('T' | 'Z' | 'X'))) {
+            job.fail(&format!("ranks 4 and 5 wait when they are declared dead, not {states:?}"));
+        }
+        lab.heal("h3");
+        job.wait_until_gone("ranks of the node that was cut off", &pids, TIMEOUT * 4 + SLACK);
+        job.wait_until_repaired(&[0, 1, 2, 3, 6, 7]);
+        job.end();
+        let outcome = job.finish();
+        outcome.recovered(&dead);
+        let told = dead.iter().find(|rank| outcome.diaries.has(**rank, "error"));
+        outcome.require(told.is_none(), &format!("the dead do not run again, as {told:?} did"));
+    });
+}
+
+#[test]
+fn ranks_that_an_earlier_ringwatchd_had_wait_go_on_when_the_link_is_whole_again() {
+    in_lab(|lab| {
+        // A link may take a second to come up.
+        let job = Job::new().with_default_times().parameter("timeout", "5s");
+        let mut job = job.blocked_in("allreduce", &[]).start(lab);
+        job.wait_until_blocked();
+        let _ = job.cut("h3");
+        for waits in 1..=2 {
+            process::signal(job.watcher("h3").pid, libc::SIGKILL);
+            if !wait_until(SLACK, || job.log("h3").matches("the ranks of this node wait").count() == waits) {
+                job.fail("a new ringwatchd has its ranks wait while it is out of contact");
+            }
+        }
+        lab.heal("h3");
+        job.keeps("h3");
+        job.end();
+        let outcome = job.finish();
+        outcome.finished_without(&[]);
+        outcome.require(outcome.diaries.all("error").next().is_none(), "nobody is declared dead");
+    });
+}

@@ -15,8 +15,11 @@
 //!
 //! Only the arbiter's word ends a hold. If the suspicion behind it is settled otherwise, the emitter reports after all,
 //! say, then the member goes on asking the arbiter for a sign of life, and stops if none comes.
+//!
+//! A member that is started again does not know how long the silence has lasted that its former life may have heard, and the
+//! doubts of others went to that one. So it asks the arbiter at once, and holds its ranks soon; at once if its former life held them.
 
-use crate::{Action, EndReason, Message, NodeId, StopReason, Subject, Time};
+use crate::{Action, Config, EndReason, Message, NodeId, StopReason, Subject, Time};
 
 use super::Member;
 
@@ -25,7 +28,8 @@ use super::Member;
 pub(super) struct Inquiries {
     /// The emitter is suspected, and the arbiter has not declared it dead yet.
     suspicion: Option<Suspicion>,
-    /// Somebody doubts the contact with the arbiter, or this member did so when it held its ranks: it checks its own.
+    /// Somebody doubts the contact with the arbiter, or this member did so when it held its ranks or was started again: it
+    /// checks its own.
     probe: Option<Probe>,
     /// This member asks to be declared dead, with this message.
     farewell: Option<(Message, Repeated)>,
@@ -93,6 +97,16 @@ impl Suspicion {
 }
 
 impl Inquiries {
+    /// The questions of a member that begins at `now`: one if it has had a former life, and there is an arbiter to ask.
+    pub fn new(config: &Config, now: Time) -> Inquiries {
+        let asks = config.incarnation > 0 && config.arbiter.is_some_and(|arbiter| arbiter != config.me);
+        // The arbiter may be about to be started again, too.
+        let until = now.saturating_add(config.timeout).saturating_add(config.confirm);
+        let hold_at = now.saturating_add(certainty(config.confirm).min(config.resend));
+        let probe = Probe { question: Repeated { next: now, until }, hold_at: Some(hold_at) };
+        Inquiries { probe: asks.then_some(probe), ..Inquiries::default() }
+    }
+
     pub fn deadline(&self) -> Time {
         let suspicion =
             self.suspicion.map(|suspicion| suspicion.question.deadline().min(suspicion.doubt_at.unwrap_or(Time::MAX)));
@@ -108,7 +122,7 @@ impl Inquiries {
             suspicion.extend(now, confirm, Time::ZERO);
         }
         if let Some(probe) = &mut self.probe {
-            probe.question.until = now.saturating_add(patience(confirm));
+            probe.question.until = now.saturating_add(patience(confirm)).max(probe.question.until);
             if let Some(at) = &mut probe.hold_at {
                 *at = now.saturating_add(certainty(confirm));
             }
@@ -223,12 +237,25 @@ impl Member {
     /// Somebody lost contact with the arbiter. If that was because the network fell apart, this member may be
     /// on the same side.
     pub(super) fn on_doubt(&mut self, now: Time, source: NodeId, out: &mut Vec<Action>) {
-        let asks = self.inquiries.suspicion.is_some() || self.inquiries.probe.is_some();
         let nobody_to_ask = self.config.arbiter.is_none_or(|arbiter| arbiter == self.config.me);
-        if asks || nobody_to_ask || self.dead.contains(source) {
+        if nobody_to_ask || self.dead.contains(source) {
             return;
         }
-        self.probe_arbiter(now, patience(self.config.confirm), out);
+        let patience = patience(self.config.confirm);
+        if let Some(probe) = &mut self.inquiries.probe {
+            // It may have given the arbiter longer than the others on its side do.
+            probe.question.until = probe.question.until.min(now.saturating_add(patience));
+        } else if self.inquiries.suspicion.is_none() {
+            self.probe_arbiter(now, patience, out);
+        }
+    }
+
+    /// The former life of this member held the ranks: so does this one, until the arbiter is heard. To be called at the start.
+    pub fn keep_holding(&mut self, out: &mut Vec<Action>) {
+        if let Some(probe) = &mut self.inquiries.probe {
+            probe.hold_at = None;
+            self.hold(out);
+        }
     }
 
     fn probe_arbiter(&mut self, now: Time, patience: Time, out: &mut Vec<Action>) {

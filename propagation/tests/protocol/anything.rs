@@ -86,36 +86,44 @@ fn no_input_makes_a_member_panic_or_break_a_promise() {
     let inputs = vec((any_input(), 0..80_u32), 1..60);
     let arbiter = prop_oneof![Just(None), (0..UNIVERSE).prop_map(Some)];
     let strategy = prop::sample::select(vec![Spreading::Circulant, Spreading::Tree]);
-    check(1500, (0..UNIVERSE, arbiter, strategy, inputs), |(me, arbiter, strategy, inputs)| {
-        let config = Config { strategy, ..config(me, UNIVERSE, arbiter) };
-        let mut member = Member::new(config, [], Time::ZERO);
-        let (mut now, mut out) = (Time::ZERO, vec![]);
-        for (input, pause) in inputs {
-            now += pause * MS;
-            feed(&mut member, now, input, &mut out);
-            let is_dead = |node| member.dead().any(|death| death.node == node);
-            assert!(!is_dead(me) && !arbiter.is_some_and(is_dead));
-            assert!(!member.emitter().is_some_and(is_dead) && member.emitter() != Some(me));
-            assert!(!member.observer().is_some_and(is_dead) && member.observer() != Some(me));
-        }
-        let sends_to = |action: &Action| match action {
-            Action::Send { to, .. } => Some(*to),
-            _ => None,
-        };
-        assert!(out.iter().filter_map(sends_to).all(|to| to != me && to <= UNIVERSE));
-        let stops = out.iter().filter(|action| matches!(action, Action::Stop(_))).count();
-        assert_eq!(stops, usize::from(member.is_stopped()));
-        assert_holds(&out, arbiter.is_some_and(|arbiter| arbiter != me));
-        let delivered = |action| match action {
-            Action::Deliver(fact) => Some(identity(fact.subject)),
-            _ => None,
-        };
-        let mut subjects: Vec<_> = out.into_iter().filter_map(delivered).collect();
-        let told = subjects.len();
-        subjects.sort_unstable();
-        subjects.dedup();
-        assert_eq!(subjects.len(), told);
-        // Left alone, it comes to rest or stops.
-        member.tick(now + 60_000 * MS, &mut vec![]);
-    });
+    let lives = (0..2_u32, any::<bool>());
+    check(
+        1500,
+        (0..UNIVERSE, arbiter, strategy, lives, inputs),
+        |(me, arbiter, strategy, (incarnation, held), inputs)| {
+            let config = Config { strategy, incarnation, ..config(me, UNIVERSE, arbiter) };
+            let mut member = Member::new(config, [], Time::ZERO);
+            let (mut now, mut out) = (Time::ZERO, vec![]);
+            if held {
+                member.keep_holding(&mut out);
+            }
+            for (input, pause) in inputs {
+                now += pause * MS;
+                feed(&mut member, now, input, &mut out);
+                let is_dead = |node| member.dead().any(|death| death.node == node);
+                assert!(!is_dead(me) && !arbiter.is_some_and(is_dead));
+                assert!(!member.emitter().is_some_and(is_dead) && member.emitter() != Some(me));
+                assert!(!member.observer().is_some_and(is_dead) && member.observer() != Some(me));
+            }
+            let sends_to = |action: &Action| match action {
+                Action::Send { to, .. } => Some(*to),
+                _ => None,
+            };
+            assert!(out.iter().filter_map(sends_to).all(|to| to != me && to <= UNIVERSE));
+            let stops = out.iter().filter(|action| matches!(action, Action::Stop(_))).count();
+            assert_eq!(stops, usize::from(member.is_stopped()));
+            assert_holds(&out, arbiter.is_some_and(|arbiter| arbiter != me));
+            let delivered = |action| match action {
+                Action::Deliver(fact) => Some(identity(fact.subject)),
+                _ => None,
+            };
+            let mut subjects: Vec<_> = out.into_iter().filter_map(delivered).collect();
+            let told = subjects.len();
+            subjects.sort_unstable();
+            subjects.dedup();
+            assert_eq!(subjects.len(), told);
+            // Left alone, it comes to rest or stops.
+            member.tick(now + 60_000 * MS, &mut vec![]);
+        },
+    );
 }

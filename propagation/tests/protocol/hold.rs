@@ -1,7 +1,9 @@
 //! When the ranks of a node must wait because the contact with the arbiter (node 0) is in doubt.
 
-use propagation::{Action, EndReason, Member, Message, StopReason, Subject};
+use propagation::{Action, Config, EndReason, Member, Message, StopReason, Subject, Time};
 
+use crate::config;
+use crate::network::{Network, Node};
 use crate::solo::{Solo, ack, copy, notice, obituary};
 
 const ARBITER: u32 = 0;
@@ -253,4 +255,63 @@ fn a_flag_of_the_arbiter_ends_the_hold() {
     assert_eq!(holds(solo.run(120)), [Action::Hold]);
     assert_eq!(holds(solo.run(130).call(|member, now, out| member.saw(now, ARBITER, out))), [Action::Release]);
     assert_eq!(holds(solo.run(230)), []);
+}
+
+/// Node 3 in its second life, which begins at 0.
+fn started_again() -> Solo {
+    let config = Config { incarnation: 1, ..config(3, 8, Some(ARBITER)) };
+    Solo::fresh(Member::new(config, [], Time::ZERO))
+}
+
+#[test]
+fn who_is_started_again_asks_the_arbiter_at_once_and_soon_holds() {
+    let mut solo = started_again();
+    assert_eq!(questions(solo.run(0)), [Message::Probe]);
+    assert_eq!(holds(solo.run(4)), []);
+    assert_eq!(holds(solo.run(5)), [Action::Hold]);
+    // As long as if it had its first suspicion now: the arbiter may have been started again, too.
+    assert_eq!(holds(solo.run(159)), []);
+    assert_eq!(holds(solo.run(160)), [Action::Stop(StopReason::CutOff)]);
+
+    let mut solo = started_again();
+    solo.run(4).hears(ARBITER, Message::ProbeReply).heartbeat(2).run(50);
+    assert!(!solo.out.contains(&Action::Hold));
+    assert_eq!(questions(&mut solo).len(), 1);
+    assert_eq!(questions(member().run(50)), [], "nothing is in doubt in a first life");
+}
+
+#[test]
+fn who_is_started_again_stops_with_those_that_doubt() {
+    let mut solo = started_again();
+    assert_eq!(holds(solo.run(20).hears(5, doubt(5)).run(69)), [Action::Hold]);
+    assert_eq!(holds(solo.run(70)), [Action::Stop(StopReason::CutOff)]);
+}
+
+#[test]
+fn the_ranks_that_a_former_life_held_go_on_when_the_arbiter_is_heard() {
+    let mut solo = started_again();
+    assert_eq!(holds(solo.call(|member, _, out| member.keep_holding(out))), [Action::Hold]);
+    assert_eq!(holds(solo.run(30)), []);
+    assert_eq!(holds(solo.hears(ARBITER, Message::ProbeReply)), [Action::Release]);
+}
+
+/// The silence that its former life has heard counts, and so do the doubts of others.
+#[test]
+fn who_is_started_again_behind_a_cut_holds_before_it_is_declared_dead() {
+    for seed in 0..100 {
+        let mut network = Network::new(6, Some(ARBITER), seed);
+        network.run(100 + seed as u32);
+        network.split(|node| node == 3 || node == 4);
+        network.run(seed as u32);
+        network.restart(3);
+        while !network.nodes[0].dead().contains(&3) {
+            network.run(1);
+        }
+        let Node { held, stop, .. } = &network.nodes[3];
+        assert!(*held || stop.is_some(), "seed {seed}: declared dead while its ranks run");
+        network.heal();
+        network.run(1000);
+        network.assert_settled(&[3, 4]);
+        assert!(network.nodes[3].held, "seed {seed}: its ranks went on");
+    }
 }

@@ -162,13 +162,17 @@ impl Network {
         self.nodes[node as usize].ahead += milliseconds * MS;
     }
 
-    /// The process is replaced by a new one that knows the dead the old one knew. Facts are kept.
+    /// The process is replaced by a new one that knows the dead the old one knew. Facts are kept, and so are
+    /// the ranks held.
     pub fn restart(&mut self, node: NodeId) {
         let old = &mut self.nodes[node as usize];
         let config = old.member.config().clone();
         let config = Config { incarnation: config.incarnation + 1, ..config };
-        let (facts, ahead) = (std::mem::take(&mut old.facts), old.ahead);
+        let (facts, ahead, held) = (std::mem::take(&mut old.facts), old.ahead, old.held);
         *old = Node { facts, ahead, ..Node::new(config, &old.dead(), self.now + ahead) };
+        if held {
+            self.call(node, |member, _, out| member.keep_holding(out));
+        }
     }
 
     /// So many nodes join, which `sponsor` announces; their members know who it holds dead.

@@ -228,7 +228,11 @@ fn a_restarted_member_joins_where_its_ring_is_now() {
     let heartbeat = Message::Heartbeat { count: 1 };
     assert_eq!(
         out,
-        [Action::Send { to: 6, message: heartbeat }, Action::Send { to: 2, message: Message::NewObserver },]
+        [
+            Action::Send { to: 6, message: heartbeat },
+            Action::Send { to: 2, message: Message::NewObserver },
+            Action::Send { to: 0, message: Message::Probe },
+        ]
     );
 }
 

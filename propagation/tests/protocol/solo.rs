@@ -21,10 +21,15 @@ impl Solo {
 
     /// This member, started at time 0 and ticked once.
     pub fn with(member: Member) -> Solo {
-        let mut solo = Solo { member, out: vec![], now: Time::ZERO };
+        let mut solo = Solo::fresh(member);
         solo.member.tick(solo.now, &mut solo.out);
         solo.out.clear();
         solo
+    }
+
+    /// This member, started at time 0.
+    pub fn fresh(member: Member) -> Solo {
+        Solo { member, out: vec![], now: Time::ZERO }
     }
 
     /// Ticks at every deadline up to this many milliseconds.

@@ -17,7 +17,6 @@ use crate::poller::Token;
 use crate::refusing::is_misplaced;
 use crate::rendezvous::{Step, roster_messages};
 use crate::runtime::Loss;
-use crate::segment::FLAG_HELD;
 use crate::versions;
 use crate::watch::Sighting;
 
@@ -206,8 +205,7 @@ impl Daemon {
                     lifelines.look_again();
                 }
                 let rank = self.segment.rank(slot);
-                if self.segment.flags() & FLAG_HELD != 0 {
-                    // An earlier incarnation died while it held the ranks.
+                if self.held_before {
                     self.watch.go_on(slot);
                 }
                 // It was declared before it registered, or it comes when all is over.

@@ -7,6 +7,7 @@ use super::{Daemon, Link};
 use crate::history::Event;
 use crate::launch::FromDaemon;
 use crate::offload::{News, ToService, View};
+use crate::segment::FLAG_HELD;
 
 impl Daemon {
     /// Sends a message that is not the member's.
@@ -27,7 +28,8 @@ impl Daemon {
 
     pub(super) fn continue_with_service(&mut self, now: Time) {
         if let (Link::Offloaded(host), None) = (&mut self.link, &self.ending) {
-            host.tick(now, || self.job.dead_nodes().collect(), &self.poller, &mut self.news);
+            let known = || (self.job.dead_nodes().collect(), self.segment.flags() & FLAG_HELD != 0);
+            host.tick(now, known, &self.poller, &mut self.news);
             self.follow_news(now);
         }
     }

@@ -95,7 +95,7 @@ impl Host {
             bell,
             server: server.to_owned(),
             command,
-            assignment: Assignment { host: host.to_owned(), startup, dead, address: None, port },
+            assignment: Assignment { host: host.to_owned(), startup, dead, held: false, address: None, port },
             child: None,
             pipe: None,
             flags,
@@ -184,8 +184,9 @@ impl Host {
         }
     }
 
-    /// Does what is due: the flag, and another start of a service that has ended.
-    pub fn tick(&mut self, now: Time, dead: impl Fn() -> Vec<NodeId>, poller: &Poller, out: &mut Vec<News>) {
+    /// Does what is due: the flag, and another start of a service that has ended, for which `known` has the
+    /// dead nodes, and whether the ranks are held.
+    pub fn tick(&mut self, now: Time, known: impl Fn() -> (Vec<NodeId>, bool), poller: &Poller, out: &mut Vec<News>) {
         let timeout = self.assignment.startup.launch.parameters.timeout;
         if now > self.deadline().saturating_add(timeout / 2) {
             // This process was paused, and the other one perhaps with it.
@@ -202,7 +203,7 @@ impl Host {
         self.look_for_peer(now);
         self.take_started(poller);
         if self.is_to_start() && now >= self.start_at {
-            self.assignment.dead = dead();
+            (self.assignment.dead, self.assignment.held) = known();
             self.start(now);
         }
         let me = self.assignment.startup.me;

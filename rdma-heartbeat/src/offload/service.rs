@@ -236,7 +236,11 @@ impl Service {
     fn join(&mut self, roster: Vec<SocketAddr>, now: Time) {
         self.network.set_roster(&roster);
         let dead = self.assignment.dead.iter().copied();
-        self.link = Link::Ring(Box::new(Member::new(self.config.clone(), dead, now)));
+        let mut member = Member::new(self.config.clone(), dead, now);
+        if self.assignment.held {
+            member.keep_holding(&mut self.actions);
+        }
+        self.link = Link::Ring(Box::new(member));
         let view = self.view(now);
         self.pipe.send(&FromService::Beat(view));
         self.pipe.send(&FromService::Roster(roster));
