@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use crate::endpoints;
+use crate::gaps;
 use crate::line::lock;
 use crate::objects::{Class, LIST_LENGTH, NEXT, Object, PREVIOUS};
 use crate::openmpi::Library;
@@ -132,6 +133,7 @@ unsafe extern "C" fn add_processes(processes: *const Object, count: usize) -> c_
     let code = STOCK_ADD_PROCESSES.get().map_or(0, |stock| unsafe { stock(processes, count) });
     Library::loaded().iter().for_each(|library| {
         stand(library);
+        gaps::stand_again(library);
     });
     code
 }

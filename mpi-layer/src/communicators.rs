@@ -24,7 +24,9 @@ use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::statement::ERR_PROC_FAILED;
 use crate::uniformity::Uniformity;
-use crate::{abandoned, agreements, construction, dynamic, mended, module, numbers, openmpi, owners, uniform, waiting};
+use crate::{
+    abandoned, agreements, construction, dynamic, gaps, mended, module, numbers, openmpi, owners, uniform, waiting,
+};
 
 /// See [`Handles::index`]: `MPI_COMM_WORLD`.
 const WORLD: c_int = 0;
@@ -188,6 +190,15 @@ pub fn bequeath(handle: *mut c_void, which: usize, value: c_int) {
     }
 }
 
+/// Whether there is this communicator.
+pub fn lives(handle: *mut c_void) -> bool {
+    let comm = Communicator::from_handle(handle);
+    present().is_some_and(|all| {
+        let known = all.known().get(&comm).copied();
+        known.is_some_and(|known| all.lives(comm, known.index))
+    })
+}
+
 /// Interrupts every operation on a communicator that lives.
 pub fn revoke(comm: Communicator) {
     if let Some(all) = present() {
@@ -210,6 +221,7 @@ unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool)
     let comm = Communicator::from_handle(handle);
     let _ = catch_unwind(|| {
         abandoned::member_died();
+        gaps::member_died();
         agreements::member_died(handle, rank, remote);
         if let Some(all) = present() {
             // The first one that is told, and all ranks of the job are in it.

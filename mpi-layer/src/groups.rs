@@ -1,10 +1,13 @@
-//! `MPI_Comm_create_group` does not wait for the dead, nor for those who do not wait for them either.
+//! `MPI_Comm_create_group`, and whatever is made of a communicator with two groups, does not wait for the dead, nor for those
+//! who do not wait for them either.
 //!
 //! Open MPI 5.0.7 settles the number of such a communicator by messages between the members of the group (`comm_cid.c`,
-//! ompi_comm_allreduce_group_nb), in steps that follow each other as messages arrive. Nobody looks whether the other end of one
-//! is dead, and a step drops the error of the messages before it (`comm_request.c:166`). Here each step is entered through a
-//! function of ours, which goes on only if they have arrived and nobody has died in the communicator; and as soon as somebody
-//! has, what is waited for is given up.
+//! ompi_comm_allreduce_group_nb), or between the first ones of both groups and collectives within each
+//! (ompi_comm_allreduce_inter_nb), in steps that follow each other as these end. Nobody looks whether the other end of a message
+//! is dead, and a step drops the error of what came before it (`comm_request.c:166`). Here each step is entered through a
+//! function of ours, which goes on only if that has ended well and nobody has died in the communicator; and as soon as somebody
+//! has, what is waited for is given up. So it is for `MPI_Intercomm_create`, where the leaders exchange messages and all else
+//! runs on the own side of what is being made ([`crossing`]).
 //!
 //! That ends the call at every member: whoever knows of a death in the communicator gives up, or is refused as it begins
 //! (`ompi_comm_iface_create_check`), and sooner or later all know. For the same reason nobody takes a message of a call that
@@ -12,11 +15,14 @@
 //! all of its messages. But they bear the tag of the call, and stay where others may receive them.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use crate::communicators;
+use crate::crossing::{self, Crossing};
+use crate::handles::Communicator;
 use crate::internals::Internals;
 use crate::line::lock;
 use crate::mended::refusal;
@@ -31,6 +37,10 @@ const APPEND: &CStr = c"ompi_comm_request_schedule_append";
 const APPEND_WITH_FLAGS: &CStr = c"ompi_comm_request_schedule_append_w_flags";
 /// `OMPI_COMM_CID_GROUP`
 const MODE_GROUP: c_int = 0x200;
+/// `OMPI_COMM_CID_INTER`
+const MODE_TWO_GROUPS: c_int = 0x40;
+/// `OMPI_COMM_CID_INTRA_BRIDGE`
+const MODE_BRIDGE: c_int = 0x80;
 /// `OMPI_COMM_REQ_FLAG_RETAIN_SUBREQ`: who appends a step frees its requests.
 const RETAIN: u32 = 1;
 
@@ -50,13 +60,21 @@ struct Stock {
 
 static STOCK: OnceLock<Stock> = OnceLock::new();
 
-/// A call of `MPI_Comm_create_group`.
+/// A call of `MPI_Comm_create_group`; or a number that is being settled, or what follows it, in two groups. It lives as long as
+/// it has steps or is being made.
 struct Call {
     comm: usize,
+    kind: Kind,
     /// The number is settled.
     is_numbered: AtomicBool,
     /// Messages that its steps wait for. They live until a step takes them out.
     messages: Mutex<Vec<usize>>,
+}
+
+enum Kind {
+    Group,
+    TwoGroups,
+    Crossing(Arc<Crossing>),
 }
 
 /// What is to be done when its requests have ended.
@@ -64,13 +82,13 @@ struct Step {
     call: Arc<Call>,
     callback: Option<Callback>,
     requests: Vec<usize>,
-    /// Whether it waits for messages: the others wait for such steps, and clean up after them.
+    /// Whether it waits for messages or collectives: the others wait for such steps, and clean up after them.
     is_inner: bool,
 }
 
-static CALLS: Mutex<Vec<Arc<Call>>> = Mutex::new(Vec::new());
-/// By the request to which a step belongs; each has one at a time.
-static STEPS: Mutex<Option<HashMap<usize, Step>>> = Mutex::new(None);
+static CALLS: Mutex<Vec<Weak<Call>>> = Mutex::new(Vec::new());
+/// By the request to which they belong, in the order in which they come.
+static STEPS: Mutex<BTreeMap<usize, VecDeque<Step>>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
     /// The call that this thread is in.
@@ -108,16 +126,38 @@ fn stand(library: &Library) -> Option<()> {
 /// A turn of the progress loop: what waits for messages in a communicator in which somebody has died, or that was revoked,
 /// waits no longer. False if no further turn is needed.
 pub fn look() -> bool {
-    // Whoever leaves its call waits for this, and may free the communicator then.
-    let calls = lock(&CALLS);
-    calls.iter().for_each(|call| call.give_up_if_hopeless());
+    let mut calls = lock(&CALLS);
+    calls.retain(|call| call.upgrade().inspect(|call| call.give_up_if_hopeless()).is_some());
     !calls.is_empty()
 }
 
 impl Call {
+    fn begin(comm: Object, kind: Kind) -> Arc<Self> {
+        let (comm, is_numbered) = (comm as usize, AtomicBool::new(false));
+        let call = Arc::new(Self { comm, kind, is_numbered, messages: Mutex::default() });
+        lock(&CALLS).push(Arc::downgrade(&call));
+        crate::watch_progress();
+        call
+    }
+
     /// Why it cannot succeed any more.
     fn refusal(&self) -> Option<c_int> {
-        refusal(self.comm as Object)
+        let by_leader = || match &self.kind {
+            Kind::Crossing(crossing) => crossing.refusal(),
+            Kind::Group | Kind::TwoGroups => None,
+        };
+        refusal(self.comm as Object).or_else(by_leader)
+    }
+
+    /// It has failed here. Others may settle their numbers, and of a call with a leader nobody may go on: all of the group wait
+    /// for each other.
+    fn has_failed(&self) {
+        if let Kind::Crossing(_) = self.kind {
+            communicators::revoke(Communicator::from_handle(self.comm as Object));
+        }
+        if !matches!(self.kind, Kind::Group) {
+            give_turn_back();
+        }
     }
 
     fn give_up_if_hopeless(&self) {
@@ -138,18 +178,26 @@ impl Call {
 
 unsafe extern "C" fn create_group(comm: Object, group: Object, tag: c_int, made: *mut Object) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
-    let call = Arc::new(Call { comm: comm as usize, is_numbered: AtomicBool::new(false), messages: Mutex::default() });
-    lock(&CALLS).push(call.clone());
-    crate::watch_progress();
-    let before = CALLED.replace(Some(call.clone()));
+    let before = CALLED.replace(Some(Call::begin(comm, Kind::Group)));
     // SAFETY: the stock function with the arguments that were meant for it.
     let code = unsafe { (stock.create_group)(comm, group, tag, made) };
     CALLED.replace(before);
-    lock(&CALLS).retain(|other| !Arc::ptr_eq(other, &call));
-    if let Some(mpi) = Internals::fitting().filter(|_| code != 0) {
-        mpi.turn.give_back(&mpi.shadows);
+    wait_for_look();
+    if code != 0 {
+        give_turn_back();
     }
     code
+}
+
+/// Whoever leaves its call waits for a look that is going on, and may free the communicator then.
+pub fn wait_for_look() {
+    drop(lock(&CALLS));
+}
+
+fn give_turn_back() {
+    if let Some(mpi) = Internals::fitting() {
+        mpi.turn.give_back(&mpi.shadows);
+    }
 }
 
 /// Runs what appends steps of a call.
@@ -160,16 +208,40 @@ fn making<T>(call: Option<Arc<Call>>, make: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The call that this thread is in, if it is one for this communicator.
-fn called(comm: Object, mode: c_int) -> Option<Arc<Call>> {
-    let call = CALLED.with_borrow(Clone::clone)?;
-    (mode == MODE_GROUP && call.comm == comm as usize).then_some(call)
+/// The communicator with which the number of another one is settled that is made of it: in a call with a leader the own side of
+/// that.
+///
+/// # Safety
+/// What Open MPI passes: a communicator that is being made, the one that it is made of, and the mode.
+pub unsafe fn basis(made: Object, comm: Object, mode: c_int) -> Object {
+    if mode != MODE_BRIDGE || crossing::present().is_none() {
+        return comm;
+    }
+    // SAFETY: as required of the caller. The calls are watched only in an Open MPI that fits.
+    let side = unsafe { Internals::own_side_of(made) };
+    side.filter(|side| communicators::lives(*side)).unwrap_or(comm)
 }
 
-/// Runs Open MPI's function that begins to settle the number of a communicator which is made from this one. Another function
-/// of ours stands in its place.
-pub fn numbering<T>(comm: Object, mode: c_int, begin: impl FnOnce() -> T) -> T {
-    making(called(comm, mode), begin)
+/// The call that this thread is in, if it is one for this communicator; or a new one.
+fn called(comm: Object, mode: c_int) -> Option<Arc<Call>> {
+    match mode {
+        MODE_GROUP => CALLED.with_borrow(Clone::clone).filter(|call| call.comm == comm as usize),
+        MODE_TWO_GROUPS => Some(Call::begin(comm, Kind::TwoGroups)),
+        MODE_BRIDGE => crossing::present().map(|crossing| Call::begin(comm, Kind::Crossing(crossing))),
+        _ => None,
+    }
+}
+
+/// Runs Open MPI's function that begins to settle the number of a communicator with this one ([`basis`]), and returns its code.
+/// Another function of ours stands in its place.
+pub fn numbering(comm: Object, mode: c_int, begin: impl FnOnce() -> c_int) -> c_int {
+    let call = called(comm, mode);
+    // Elsewhere the first step fails: who calls this for a request gives that back twice if it is refused (`ompi_comm_idup_getcid`).
+    let crossing = call.as_ref().filter(|call| matches!(call.kind, Kind::Crossing(_)));
+    match crossing.and_then(|call| call.refusal().inspect(|_| call.has_failed())) {
+        Some(class) => class,
+        None => making(call, begin),
+    }
 }
 
 unsafe extern "C" fn activate(
@@ -183,11 +255,14 @@ unsafe extern "C" fn activate(
     request: *mut *mut Request,
 ) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
+    // SAFETY: Open MPI passes where the communicator that is being made stands.
+    let comm = unsafe { basis(made.cast::<Object>().read(), comm, mode) };
     let call = called(comm, mode);
     if let Some(call) = &call {
         call.is_numbered.store(true, Ordering::Release);
         // Of a death until now the new communicator would never hear.
         if let Some(class) = call.refusal() {
+            call.has_failed();
             return class;
         }
     }
@@ -213,10 +288,12 @@ unsafe extern "C" fn append(
     let own: Vec<usize> = own.collect();
     // SAFETY: they live.
     let is_message = |one: &usize| unsafe { Request::is_message(*one as *const Request) };
-    let is_inner = own.iter().any(is_message);
+    // SAFETY: as above.
+    let is_collective = |one: &usize| unsafe { Request::is_collective(*one as *const Request) };
+    let is_inner = own.iter().any(|one| is_message(one) || is_collective(one));
     lock(&call.messages).extend(own.iter().copied().filter(is_message));
     let step_of_call = Step { call: call.clone(), callback, requests: own, is_inner };
-    lock(&STEPS).get_or_insert_default().insert(request as usize, step_of_call);
+    lock(&STEPS).entry(request as usize).or_default().push_back(step_of_call);
     // SAFETY: as above, with a function of the same type; the requests are freed in it.
     let code = unsafe { (stock.append_with_flags)(request, Some(step), requests, count, RETAIN) };
     // The death may have come before the messages.
@@ -224,10 +301,19 @@ unsafe extern "C" fn append(
     code
 }
 
+fn next_step(request: *mut Request) -> Option<Step> {
+    let mut all = lock(&STEPS);
+    let steps = all.get_mut(&(request as usize))?;
+    let step = steps.pop_front();
+    if steps.is_empty() {
+        all.remove(&(request as usize));
+    }
+    step
+}
+
 /// The requests of a step have ended.
 unsafe extern "C" fn step(request: *mut Request) -> c_int {
-    let step = lock(&STEPS).as_mut().and_then(|steps| steps.remove(&(request as usize)));
-    let Some(Step { call, callback, requests, is_inner }) = step else { return ERR_INTERN };
+    let Some(Step { call, callback, requests, is_inner }) = next_step(request) else { return ERR_INTERN };
     lock(&call.messages).retain(|message| !requests.contains(message));
     // SAFETY: Open MPI passes its request; those of the step have ended, and nobody else knows them.
     let code = unsafe {
@@ -235,11 +321,15 @@ unsafe extern "C" fn step(request: *mut Request) -> c_int {
         Request::code(request)
     };
     let Some(callback) = callback else { return code };
-    match call.refusal() {
+    let result = match call.refusal() {
         Some(class) if is_inner => class,
         // Open MPI cleans up after a number that was not settled, and looks at nothing in what comes then.
         _ if code != 0 && (is_inner || call.is_numbered.load(Ordering::Acquire)) => code,
         // SAFETY: as above.
-        _ => making(Some(call), || unsafe { callback(request) }),
+        _ => making(Some(call.clone()), || unsafe { callback(request) }),
+    };
+    if result != 0 && !is_inner {
+        call.has_failed();
     }
+    result
 }

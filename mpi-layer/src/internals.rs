@@ -25,6 +25,9 @@ pub const NEIGHBOR_INIT: usize = 61;
 
 /// Of `ompi_communicator_t`.
 const RANK: usize = 0xdc;
+/// The group that this process is in, and behind it the other one, the same if there is one.
+const GROUPS: usize = 0x108;
+const OWN_SIDE: usize = 0x118;
 const TABLE: usize = 0x158;
 const REVOKED: usize = 0x179;
 const COLLECTIVES_REVOKED: usize = 0x17a;
@@ -121,7 +124,10 @@ impl Internals {
             Some(())
         };
         let rank = word(self.world as usize + RANK).map(|word| word as u32 as c_int);
-        self.shadows.fit() && same_functions().is_some() && rank == Some(self.number(self.rank, self.world))
+        let groups = [0, 8].map(|place| word(self.world as usize + GROUPS + place));
+        let has_one_group = groups[0].is_some_and(|group| group != 0) && groups[0] == groups[1];
+        let has_its_rank = rank == Some(self.number(self.rank, self.world));
+        self.shadows.fit() && same_functions().is_some() && has_one_group && has_its_rank
     }
 
     fn number(&self, function: unsafe extern "C" fn(Object, *mut c_int) -> c_int, of: Object) -> c_int {
@@ -136,6 +142,28 @@ impl Internals {
         self.number(self.size, comm)
     }
 
+    /// `MPI_COMM_WORLD`
+    pub fn world(&self) -> Object {
+        self.world
+    }
+
+    /// The rank of this process in a communicator.
+    pub fn rank_in(&self, comm: Object) -> c_int {
+        self.number(self.rank, comm)
+    }
+
+    /// Whether a member of a communicator with one group belongs to this process's own job.
+    pub fn is_in_world(&self, comm: Object, rank: c_int) -> bool {
+        let mut world = std::ptr::null_mut();
+        // SAFETY: the world lives, and its group is given back.
+        unsafe {
+            (self.group)(self.world, &mut world);
+            let is_there = self.group_has_any(world, comm, &[rank]);
+            (self.group_free)(&mut world);
+            is_there
+        }
+    }
+
     /// Whether a communicator has more than one member, all in one group.
     pub fn is_intracommunicator_of_several(&self, comm: Object) -> bool {
         self.number(self.is_inter, comm) == 0 && self.number(self.size, comm) > 1
@@ -144,6 +172,19 @@ impl Internals {
     /// Whether it has two groups.
     pub fn is_intercommunicator(&self, comm: Object) -> bool {
         self.number(self.is_inter, comm) != 0
+    }
+
+    /// The communicator of the own group that one with two groups is made with, which nobody else knows; null once that was
+    /// freed. `None` if there is one group.
+    ///
+    /// # Safety
+    /// A communicator that lives, in an Open MPI that [fits](Self::fits).
+    pub unsafe fn own_side_of(comm: Object) -> Option<Object> {
+        // SAFETY: as required of the caller.
+        unsafe {
+            let [own, other] = comm.byte_add(GROUPS).cast::<[Object; 2]>().read();
+            (own != other).then(|| comm.byte_add(OWN_SIDE).cast::<Object>().read())
+        }
     }
 
     /// Whether a group has one of these ranks of a communicator.

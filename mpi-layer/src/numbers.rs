@@ -13,7 +13,7 @@
 //! for the new communicator, because another one has it (`ompi_comm_nextcid_check_flag`). That one would get no message
 //! any more. Here nobody sets a number free but the communicator that has it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_int};
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,8 +59,10 @@ unsafe impl Sync for Table {}
 
 static STOCK: OnceLock<Stock> = OnceLock::new();
 static TABLE: OnceLock<Table> = OnceLock::new();
-/// Numbers that communicators have which were made since `MPI_Init`.
-static TAKEN: Mutex<BTreeSet<c_int>> = Mutex::new(BTreeSet::new());
+/// The communicators that were made since `MPI_Init`, by their numbers.
+static TAKEN: Mutex<BTreeMap<c_int, usize>> = Mutex::new(BTreeMap::new());
+/// The number of `MPI_COMM_WORLD`.
+const WORLD: c_int = 0;
 /// The communicators of one group that were made since `MPI_Init`, and whether each is held here.
 static ALL: Mutex<BTreeMap<usize, bool>> = Mutex::new(BTreeMap::new());
 /// There may be communicators that have seen no failure.
@@ -95,7 +97,7 @@ pub fn watch() {
 unsafe extern "C" fn set(table: Object, place: c_int, value: Object) -> c_int {
     let Some(stock) = TABLE.get() else { return 0 };
     let is_freed = value.is_null() && table == stock.communicators && !OVER.load(Ordering::Acquire);
-    if is_freed && lock(&TAKEN).contains(&place) {
+    if is_freed && lock(&TAKEN).contains_key(&place) {
         return 0;
     }
     // SAFETY: the stock function with the arguments that were meant for it.
@@ -116,7 +118,7 @@ unsafe extern "C" fn added(comm: Object) -> c_int {
     // Of one that was not added Open MPI does not say when it goes.
     if code == 0 {
         // SAFETY: Open MPI passes a communicator, which has its number.
-        lock(&TAKEN).insert(unsafe { number_of(comm) });
+        lock(&TAKEN).insert(unsafe { number_of(comm) }, comm as usize);
     }
     if code == 0 && Internals::get().is_some_and(|mpi| !mpi.is_intercommunicator(comm)) {
         lock(&ALL).insert(comm as usize, false);
@@ -139,6 +141,14 @@ unsafe extern "C" fn interrupted(comm: Object, collectives_only: bool) -> c_int 
     // waits for room here for a long message is let go.
     // SAFETY: as above.
     STOCK.get().map_or(0, |stock| unsafe { (stock.interrupt)(comm, collectives_only) })
+}
+
+/// The communicator with this number: the world, or one that was made since `MPI_Init`.
+pub fn communicator(number: c_int) -> Option<Object> {
+    match number {
+        WORLD => Internals::get().map(Internals::world),
+        number => lock(&TAKEN).get(&number).map(|comm| *comm as Object),
+    }
 }
 
 /// This process sees a failure.

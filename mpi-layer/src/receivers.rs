@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use crate::objects::Object;
 use crate::openmpi::Library;
 
-/// `mca_btl_base_receive_descriptor_t`, with one segment.
+/// `mca_btl_base_receive_descriptor_t`
 #[repr(C)]
 pub struct Descriptor {
     /// Where the message has come from; null if it was handed on.

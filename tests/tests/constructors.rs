@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use system_tests::diary::{Diaries, Entry, PROC_FAILED, REVOKED};
 use system_tests::job::compile;
-use system_tests::{Job, in_lab};
+use system_tests::{Job, Lab, Outcome, in_lab};
 
 const SUCCESS: &str = "0";
 /// Constructors that begin with the number of the new communicator.
@@ -131,6 +131,102 @@ fn a_constructor_that_fails_takes_no_other_communicators_number() {
                 outcome.require(heard.as_deref() == Some("6"), &what).finalized(rank);
             }
             outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
+    });
+}
+
+/// Starts `crossings` and kills the victim after this time in the operation; returns what the survivors wrote once they are all
+/// together again.
+fn strike_two_groups(lab: &Lab, job: Job, arguments: &[&str], victim: u32, after: Duration) -> Outcome {
+    let victim_text = victim.to_string();
+    let job = job.diarist(&compile("crossings", "mpicc")).arguments(arguments).arguments(&["--victim", &victim_text]);
+    let mut job = job.start(lab);
+    let living = job.others(&[victim]);
+    job.wait_for("blocked", &living);
+    std::thread::sleep(after);
+    let _ = job.signal_rank(victim, libc::SIGKILL);
+    job.wait("all survivors together", LIMIT, |diaries| living.iter().all(|rank| diaries.has(*rank, "finalized")));
+    let outcome = job.finish();
+    for rank in living {
+        let again = outcome.diaries.first(rank, "again").map(Entry::text);
+        let what = format!("rank {rank} and six others make one again, not {again:?} ({arguments:?}, victim {victim})");
+        outcome.require(again.as_deref() == Some("0 7"), &what).finalized(rank);
+    }
+    outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    outcome
+}
+
+/// A member of one group is missing, its leader or another. Open MPI 5.0.7 waits for it, and for those who do not wait either.
+fn two_groups_wait_for_nobody_who_is_dead(op: &str, bridge: &str, victims: &[u32]) {
+    in_lab(|lab| {
+        for victim in victims {
+            let arguments = ["--op", op, "--bridge", bridge];
+            let outcome = strike_two_groups(lab, Job::new(), &arguments, *victim, Duration::from_millis(100));
+            for rank in outcome.survivors(&[*victim]) {
+                let of = |event| outcome.diaries.first(rank, event).map(Entry::text);
+                let result = of("result");
+                let what =
+                    format!("{op} at rank {rank} ends with {PROC_FAILED}, not {result:?} ({bridge}, victim {victim})");
+                outcome.require(result.as_deref() == Some(PROC_FAILED), &what);
+                outcome.require(of("half-built").is_none(), &format!("{op} leaves no handle at rank {rank}"));
+            }
+        }
+    });
+}
+
+#[test]
+fn of_two_groups_with_the_world_as_bridge() {
+    two_groups_wait_for_nobody_who_is_dead("create", "world", &[6, 4]);
+}
+
+/// Who dies is not in the bridge, or is the leader.
+#[test]
+fn of_two_groups_with_a_bridge_of_leaders() {
+    two_groups_wait_for_nobody_who_is_dead("create", "leaders", &[6, 1, 0]);
+}
+
+#[test]
+fn of_two_groups_that_are_merged() {
+    two_groups_wait_for_nobody_who_is_dead("merge", "world", &[6, 4]);
+}
+
+#[test]
+fn of_two_groups_made_of_two() {
+    two_groups_wait_for_nobody_who_is_dead("idup", "world", &[6]);
+    two_groups_wait_for_nobody_who_is_dead("split", "world", &[4]);
+}
+
+#[test]
+fn of_two_groups_at_any_moment() {
+    in_lab(|lab| {
+        for (round, op) in (0..4_u8).zip(["create", "merge"].iter().cycle()) {
+            let arguments = ["--op", op, "--times", "1000000"];
+            let after = Duration::from_micros(50_317 + 7_919 * u64::from(round));
+            strike_two_groups(lab, Job::new(), &arguments, [6, 4, 0, 1][usize::from(round)], after);
+        }
+    });
+}
+
+/// As long as both leaders live.
+#[test]
+fn of_two_uniform_groups_is_made_at_all_or_at_none() {
+    in_lab(|lab| {
+        for (victim, after) in [(6, 60), (1, 83), (7, 97)] {
+            let job = Job::new().options(&["--mca", "coll_ringwatch_error_uniform", "create"]);
+            let arguments = ["--op", "create", "--bridge", "leaders", "--times", "1000000"];
+            let outcome = strike_two_groups(lab, job, &arguments, victim, Duration::from_millis(after));
+            let results: Vec<_> = outcome
+                .survivors(&[victim])
+                .into_iter()
+                .map(|rank| {
+                    let of = |event| outcome.diaries.first(rank, event).map(Entry::text);
+                    (of("made"), of("result"))
+                })
+                .collect();
+            let all_alike = results.iter().all(|result| *result == results[0]);
+            outcome
+                .require(all_alike, &format!("all have made as many and end alike, not {results:?} (victim {victim})"));
+            outcome.require(results[0].1.as_deref() == Some(PROC_FAILED), "the last one ends because of the death");
         }
     });
 }

@@ -1,0 +1,105 @@
+/* crossings: constructors of communicators with two groups while a member dies.
+ *
+ *   crossings --events DIR --op OP --bridge BRIDGE --victim RANK [--times N]
+ *
+ *   OP       create, or on an intercommunicator that all have made before: merge, dup, idup, split
+ *   BRIDGE   world, or leaders: the communicator of the two leaders alone
+ *   N        everybody, the victim too, makes so many one after the other, or until one fails (1); with 1 the victim only waits
+ *
+ * The lower half of the world is one group, the upper one the other; the first of each is its leader. Who gets an error in one
+ * of many revokes what it called with. Then both groups are shrunk and make a communicator of all survivors, with the
+ * same bridge and tag if the bridge has lost nobody. Events are lines "rank nanoseconds event details", as in survivor.c:
+ * "blocked" before the operation, "made N" of how many there were, "result CLASS" after the last, "half-built" if it has left a handle, "again CLASS MEMBERS" at the end.
+ */
+#include <mpi.h>
+#include <mpi-ext.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "class.h"
+#include "death.h"
+#include "world.h"
+
+enum { TAG = 7 };
+
+static int make(const char *op, MPI_Comm local, MPI_Comm bridge, int other, MPI_Comm inter, MPI_Comm *made) {
+    MPI_Request request;
+    int code;
+    *made = MPI_COMM_NULL;
+    if (!strcmp(op, "create")) return MPI_Intercomm_create(local, 0, bridge, other, TAG, made);
+    if (!strcmp(op, "merge")) return MPI_Intercomm_merge(inter, 0, made);
+    if (!strcmp(op, "dup")) return MPI_Comm_dup(inter, made);
+    if (!strcmp(op, "split")) return MPI_Comm_split(inter, 0, 0, made);
+    code = MPI_Comm_idup(inter, made, &request);
+    return code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code;
+}
+
+int main(int count, char **arguments) {
+    const char *dir = "", *op = "create", *between = "world";
+    int victim = -1, times = 1;
+    for (int i = 1; i + 1 < count; i += 2) {
+        const char *value = arguments[i + 1];
+        if (!strcmp(arguments[i], "--events")) dir = value;
+        else if (!strcmp(arguments[i], "--op")) op = value;
+        else if (!strcmp(arguments[i], "--bridge")) between = value;
+        else if (!strcmp(arguments[i], "--victim")) victim = atoi(value);
+        else if (!strcmp(arguments[i], "--times")) times = atoi(value);
+    }
+    enter_world(&count, &arguments, dir);
+
+    int half = world_size / 2, upper = world_rank >= half, code, members = 0, one = 1, never;
+    bool leads = world_rank % half == 0;
+    MPI_Comm local, leaders, inter = MPI_COMM_NULL, made;
+    MPI_Request from_victim;
+    MPI_Comm_split(MPI_COMM_WORLD, upper, 0, &local);
+    MPI_Comm_split(MPI_COMM_WORLD, leads ? 0 : MPI_UNDEFINED, 0, &leaders);
+    bool alone = !strcmp(between, "leaders");
+    MPI_Comm bridge = alone ? leaders : MPI_COMM_WORLD;
+    int other = alone ? 1 - upper : half - upper * half;
+    if (strcmp(op, "create")) MPI_Intercomm_create(local, 0, bridge, other, TAG, &inter);
+    if (world_rank != victim) MPI_Irecv(&never, 1, MPI_INT, victim, TAG + 1, MPI_COMM_WORLD, &from_victim);
+    MPI_Barrier(MPI_COMM_WORLD);
+    while (world_rank == victim && times == 1) pause();
+
+    event("blocked");
+    int i;
+    for (i = 0; i < times; i++) {
+        code = make(op, local, bridge, other, inter, &made);
+        if (code != MPI_SUCCESS) break;
+        MPI_Comm_free(&made);
+    }
+    if (code != MPI_SUCCESS && times > 1) {
+        MPIX_Comm_revoke(inter == MPI_COMM_NULL ? local : inter);
+        if (inter == MPI_COMM_NULL && leads) MPIX_Comm_revoke(bridge);
+    }
+    event("made %d", i);
+    event("result %d", class_of(code));
+    if (made != MPI_COMM_NULL && strcmp(op, "idup")) event("half-built");
+    if (world_rank == victim) pause();
+    wait_for_death(&from_victim);
+
+    MPI_Comm living, living_local, whole;
+    MPIX_Comm_shrink(MPI_COMM_WORLD, &living);
+    MPIX_Comm_shrink(local, &living_local);
+    if (!alone || times > 1 || victim % half == 0) {
+        int place;
+        MPI_Group group, all;
+        MPI_Comm_group(living, &group);
+        MPI_Comm_group(MPI_COMM_WORLD, &all);
+        int first = upper ? 0 : half + (victim == half);
+        MPI_Group_translate_ranks(all, 1, &first, group, &place);
+        if (upper && victim == 0) place = 0;
+        bridge = living;
+        other = place;
+        MPI_Group_free(&group);
+        MPI_Group_free(&all);
+    }
+    code = MPI_Intercomm_create(living_local, 0, bridge, other, TAG, &made);
+    if (code == MPI_SUCCESS) code = MPI_Intercomm_merge(made, 0, &whole);
+    if (code == MPI_SUCCESS) code = MPI_Allreduce(&one, &members, 1, MPI_INT, MPI_SUM, whole);
+    event("again %d %d", class_of(code), members);
+    event("finalized %d", MPI_Finalize());
+    return 0;
+}
