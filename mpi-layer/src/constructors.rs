@@ -183,9 +183,8 @@ unsafe extern "C" fn number(
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: the stock function with the arguments that were meant for it, which has put its request there.
     unsafe {
-        let comm = groups::basis(made, comm, mode);
         let begin = || (stock.number)(made, comm, bridge, first, second, sends_first, mode, request);
-        let code = groups::numbering(comm, mode, begin);
+        let code = groups::numbering(made, comm, mode, begin);
         let is_watched = code == 0 && lock(&DUPLICATES).contains_key(&(made as usize));
         if is_watched && !Request::is_complete(*request) && (**request).on_complete.is_none() {
             (**request).on_complete_data = made;

@@ -8,24 +8,28 @@
 //!   those that come from there; a list of members without contents ends the call at all of a group;
 //! * a list that the other leader did not live to send is told from one that it did: Open MPI takes apart whatever is in the
 //!   memory then, and crashes;
-//! * from then on, when the number of the new communicator is settled, collectives run on the group's own side of it, which
+//! * from then on, when the number of the new communicator is settled, collectives of the group run on the group's own side of it, which
 //!   nobody else knows: whoever gives up revokes that ([`groups`]);
 //! * each leader tells the other one at the end how it has ended, which is a reason to give up for one that is not so far yet.
 //!
 //! Where both groups are uniform, what one leader tells the other is what its group has agreed on, and the group agrees once more
-//! on what came back: as long as both leaders live, all members of both succeed or none.
+//! on what came back: as long as both leaders live and nobody revokes the bridge, all
+//! members of both succeed or none.
 //!
 //! The last needs both to be served: leaders of two jobs that were connected do without it, and may wait as before.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::communicators;
 use crate::groups;
-use crate::internals::Internals;
+use crate::handles::Communicator;
+use crate::internals::{Internals, NONBLOCKING};
+use crate::line::lock;
 use crate::mended::refusal;
 use crate::objects::Object;
 use crate::openmpi::Library;
@@ -46,14 +50,14 @@ const NUMBERING: c_int = -9;
 const WRONG_ARGUMENTS: [c_int; 2] = [-5, 5];
 /// `OMPI_ERROR`
 const ERROR: c_int = -1;
-/// `OMPI_ERR_OUT_OF_RESOURCE`
-const OUT_OF_RESOURCE: c_int = -2;
 /// Of `mca_pml_base_module_t`.
 const RECEIVE: usize = 8;
 const SEND: usize = 11;
 const PROBE: usize = 13;
 /// Of a communicator's table of collectives.
 const BROADCAST: usize = 7;
+const IBCAST: usize = NONBLOCKING + 7;
+const IREDUCE: usize = NONBLOCKING + 11;
 /// `MCA_PML_BASE_SEND_STANDARD`
 const STANDARD: c_int = 0;
 
@@ -65,6 +69,11 @@ type Isend =
     unsafe extern "C" fn(*const c_void, usize, Object, c_int, c_int, c_int, Object, *mut *mut Request) -> c_int;
 type Iprobe = unsafe extern "C" fn(c_int, c_int, Object, *mut c_int, *mut c_void) -> c_int;
 type Broadcast = unsafe extern "C" fn(*mut c_void, c_int, Object, c_int, Object, Object) -> c_int;
+type Ibcast = unsafe extern "C" fn(*mut c_void, c_int, Object, c_int, Object, *mut *mut Request, Object) -> c_int;
+#[rustfmt::skip]
+type Ireduce = unsafe extern "C" fn(
+    *const c_void, *mut c_void, c_int, Object, Object, c_int, Object, *mut *mut Request, Object,
+) -> c_int;
 
 /// `pmix_data_buffer_t`
 #[repr(C)]
@@ -107,9 +116,13 @@ pub struct Crossing {
     talk: Option<Talk>,
     /// The leader has come so far that it tells of its members.
     tells: AtomicBool,
-    /// The group's broadcast.
+    /// The group's communicator, and its broadcast.
+    local: usize,
     broadcast: Broadcast,
 }
+
+/// The own sides on which collectives run that Open MPI calls for a group, by the communicator of the group.
+static SIDES: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// What two leaders have to say to each other.
 struct Talk {
@@ -165,6 +178,36 @@ impl Crossing {
     fn tells(&self) -> bool {
         self.tells.load(Ordering::Relaxed)
     }
+
+    /// From now on what the group does without blocking it does on its side of what is being made. The number is still that of a
+    /// communicator which is made of the group's: Open MPI settles them in that order, and it must be the same everywhere.
+    pub fn runs_on(&self, side: Object) {
+        lock(&SIDES).insert(self.local, side as usize);
+        self.set([ibcast as Object, ireduce as Object]);
+    }
+
+    /// As it was, with these functions in the table.
+    fn returns(&self, functions: [Object; 2]) {
+        self.set(functions);
+        lock(&SIDES).remove(&self.local);
+    }
+
+    fn set(&self, functions: [Object; 2]) {
+        let Some(mpi) = Internals::fitting() else { return };
+        // SAFETY: the caller's communicator, which has its collectives; nobody else calls them meanwhile.
+        let table = unsafe { mpi.table(self.local as Object) };
+        (table[IBCAST].function, table[IREDUCE].function) = functions.into();
+    }
+
+    /// Whether a list that was to come from the other leader may not have come.
+    fn may_lack_list(&self) -> bool {
+        let is_dead = || {
+            let mpi = Internals::fitting()?;
+            let talk = self.talk.as_ref()?;
+            Some(mpi.dead_members(talk.bridge()).contains(&talk.other))
+        };
+        self.refusal().is_some() || is_dead().unwrap_or(false)
+    }
 }
 
 unsafe extern "C" fn pack(list: *const Object, count: c_int, buffer: Object) -> c_int {
@@ -210,11 +253,49 @@ unsafe extern "C" fn broadcast(
     // SAFETY: the function that was there, with the arguments that were meant for it. Only lists are of bytes, in the caller's
     // own memory.
     unsafe {
-        if kind == stock.byte && crossing.refusal().is_some() {
+        if kind == stock.byte && crossing.may_lack_list() {
             room.cast::<u8>().write_bytes(0, usize::try_from(count).unwrap_or(0));
         }
         (crossing.broadcast)(room, count, kind, root, comm, module)
     }
+}
+
+/// The slot of the own side's table that serves a group's communicator, and that side.
+fn served(comm: Object, slot: usize) -> Option<(Object, Object, Object)> {
+    let (mpi, side) = (Internals::fitting()?, lock(&SIDES).get(&(comm as usize)).copied()? as Object);
+    // SAFETY: it lives as long as it stands there, and has its collectives.
+    let slot = unsafe { &mpi.table(side)[slot] };
+    Some((slot.function, slot.module, side))
+}
+
+unsafe extern "C" fn ibcast(
+    room: *mut c_void,
+    count: c_int,
+    kind: Object,
+    root: c_int,
+    comm: Object,
+    request: *mut *mut Request,
+    _: Object,
+) -> c_int {
+    let Some((function, module, side)) = served(comm, IBCAST) else { return ERR_INTERN };
+    // SAFETY: the function in that slot, with the arguments that were meant for the group's.
+    unsafe { transmute::<Object, Ibcast>(function)(room, count, kind, root, side, request, module) }
+}
+
+unsafe extern "C" fn ireduce(
+    what: *const c_void,
+    room: *mut c_void,
+    count: c_int,
+    kind: Object,
+    operation: Object,
+    root: c_int,
+    comm: Object,
+    request: *mut *mut Request,
+    _: Object,
+) -> c_int {
+    let Some((function, module, side)) = served(comm, IREDUCE) else { return ERR_INTERN };
+    // SAFETY: as above.
+    unsafe { transmute::<Object, Ireduce>(function)(what, room, count, kind, operation, root, side, request, module) }
 }
 
 unsafe extern "C" fn intercomm_create(
@@ -233,18 +314,22 @@ unsafe extern "C" fn intercomm_create(
     };
     let talk = if is_leader && is_served() { stock.talk(bridge, other, tag) } else { None };
     // SAFETY: a communicator that lives and has its collectives, in an Open MPI that fits.
-    let slot = unsafe { &raw mut mpi.table(local)[BROADCAST] };
+    let table = unsafe { &raw mut *mpi.table(local) };
     // SAFETY: the type of the function in that slot.
-    let (stock_broadcast, module) = unsafe { (transmute::<Object, Broadcast>((*slot).function), (*slot).module) };
+    let (stock_broadcast, module) =
+        unsafe { (transmute::<Object, Broadcast>((*table)[BROADCAST].function), (*table)[BROADCAST].module) };
+    // SAFETY: as above.
+    let without_blocking = unsafe { [(*table)[IBCAST].function, (*table)[IREDUCE].function] };
     let (bridge_here, tells) = (is_leader.then_some(bridge as usize), AtomicBool::new(false));
-    let crossing = Arc::new(Crossing { bridge: bridge_here, talk, tells, broadcast: stock_broadcast });
+    let crossing =
+        Arc::new(Crossing { bridge: bridge_here, talk, tells, local: local as usize, broadcast: stock_broadcast });
     let mut begins = false;
     let code = uniform::agree_on(local, || {
         begins = true;
         let before = PRESENT.replace(Some(crossing.clone()));
         // SAFETY: the stock function with the arguments that were meant for it; nobody else calls collectives of the group.
         let code = unsafe {
-            (*slot).function = broadcast as Object;
+            (*table)[BROADCAST].function = broadcast as Object;
             (stock.intercomm_create)(local, leader, bridge, other, tag, made)
         };
         groups::wait_for_look();
@@ -252,7 +337,8 @@ unsafe extern "C" fn intercomm_create(
             stock.release_group(local, leader, module);
         }
         // SAFETY: as above.
-        unsafe { (*slot).function = stock_broadcast as Object };
+        unsafe { (*table)[BROADCAST].function = stock_broadcast as Object };
+        crossing.returns(without_blocking);
         PRESENT.replace(before);
         class_of(mpi, code, local, &crossing)
     });
@@ -270,10 +356,14 @@ unsafe extern "C" fn intercomm_create(
         None => code,
     };
     let end = if code == 0 { uniform::agree_on(local, || end) } else { code };
-    if code == 0 && end != 0 {
-        // It stays, with its number, in which others of the group may send.
-        // SAFETY: where the caller has room for it.
-        unsafe { made.write(stock.null) };
+    // SAFETY: where the caller has room for it, and where Open MPI has put what it has made.
+    unsafe {
+        let new = made.read();
+        if end != 0 && new != stock.null {
+            // Others of the group may have it, and would wait in it for those who have not. It stays, with its number.
+            communicators::revoke(Communicator::from_handle(new));
+            made.write(stock.null);
+        }
     }
     end
 }
@@ -285,18 +375,12 @@ fn class_of(mpi: &Internals, code: c_int, local: Object, crossing: &Crossing) ->
     let is_revoked =
         || unsafe { mpi.is_revoked(local) || crossing.bridge.is_some_and(|bridge| mpi.is_revoked(bridge as Object)) };
     match code {
-        0 => 0,
+        ERROR | ERR_REVOKED if is_revoked() => ERR_REVOKED,
+        ERROR | ERR_REVOKED => ERR_PROC_FAILED,
+        0 | ERR_PROC_FAILED => code,
         code if WRONG_ARGUMENTS.contains(&code) => code,
-        // A duplicate that got no number fails for lack of one (`ompi_comm_idup_with_info_activate`).
-        ERR_INTERN | OUT_OF_RESOURCE => refusal(local).unwrap_or(code),
-        code if code < 0 || code == ERR_REVOKED => {
-            if is_revoked() {
-                ERR_REVOKED
-            } else {
-                ERR_PROC_FAILED
-            }
-        }
-        code => code,
+        // A duplicate that got no number, say, fails for lack of one (`ompi_comm_idup_with_info_activate`).
+        code => refusal(local).or_else(|| crossing.refusal()).unwrap_or(code),
     }
 }
 
@@ -413,8 +497,14 @@ impl Talk {
 
     /// Nothing was begun.
     fn withdraw(&self) {
+        let request = self.request as *mut Request;
         // SAFETY: the request lives, and nobody asks for it again. The room for the word stays.
-        unsafe { Request::cancel(self.request as *mut Request) };
+        unsafe {
+            Request::cancel(request);
+            if Request::is_complete(request) {
+                Request::give_back(request);
+            }
+        }
     }
 
     /// This leader's call ends with this class; `tells`: the other one has this one's list. Returns with which it ends for both.

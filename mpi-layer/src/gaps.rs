@@ -34,8 +34,8 @@ const NOBODYS: c_int = -30;
 static STOCK: [OnceLock<Receive>; 3] = [const { OnceLock::new() }; 3];
 static STANDS: AtomicBool = AtomicBool::new(false);
 
-/// A member of a communicator is dead: stands where the first part of each message is received.
-pub fn member_died() {
+/// Collectives of a communicator are about to be interrupted: stands where the first part of each message is received.
+pub fn stand_first() {
     if !STANDS.load(Ordering::Acquire) && Internals::fitting().is_some() {
         Library::loaded().iter().for_each(stand);
         STANDS.store(true, Ordering::Release);

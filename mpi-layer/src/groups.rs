@@ -29,7 +29,7 @@ use crate::mended::refusal;
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::requests::Request;
-use crate::statement::ERR_INTERN;
+use crate::statement::{ERR_INTERN, ERR_PROC_FAILED};
 
 const CREATE_GROUP: &CStr = c"ompi_comm_create_group";
 const ACTIVATE: &CStr = c"ompi_comm_activate_nb";
@@ -149,6 +149,13 @@ impl Call {
         refusal(self.comm as Object).or_else(by_leader)
     }
 
+    /// Why what is made with a leader would be of no use: who is not a leader has not been asked about the other group.
+    fn refusal_of(&self, made: Object) -> Option<c_int> {
+        let mpi = Internals::fitting().filter(|_| matches!(self.kind, Kind::Crossing(_)))?;
+        // SAFETY: it lives, and has its groups.
+        unsafe { mpi.has_dead_on_other_side(made) }.then_some(ERR_PROC_FAILED)
+    }
+
     /// It has failed here. Others may settle their numbers, and of a call with a leader nobody may go on: all of the group wait
     /// for each other.
     fn has_failed(&self) {
@@ -208,34 +215,33 @@ fn making<T>(call: Option<Arc<Call>>, make: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The communicator with which the number of another one is settled that is made of it: in a call with a leader the own side of
-/// that.
+/// The call that this thread is in, if it is one for this communicator; or a new one.
 ///
 /// # Safety
 /// What Open MPI passes: a communicator that is being made, the one that it is made of, and the mode.
-pub unsafe fn basis(made: Object, comm: Object, mode: c_int) -> Object {
-    if mode != MODE_BRIDGE || crossing::present().is_none() {
-        return comm;
-    }
-    // SAFETY: as required of the caller. The calls are watched only in an Open MPI that fits.
-    let side = unsafe { Internals::own_side_of(made) };
-    side.filter(|side| communicators::lives(*side)).unwrap_or(comm)
-}
-
-/// The call that this thread is in, if it is one for this communicator; or a new one.
-fn called(comm: Object, mode: c_int) -> Option<Arc<Call>> {
+unsafe fn called(made: Object, comm: Object, mode: c_int) -> Option<Arc<Call>> {
     match mode {
         MODE_GROUP => CALLED.with_borrow(Clone::clone).filter(|call| call.comm == comm as usize),
         MODE_TWO_GROUPS => Some(Call::begin(comm, Kind::TwoGroups)),
-        MODE_BRIDGE => crossing::present().map(|crossing| Call::begin(comm, Kind::Crossing(crossing))),
+        MODE_BRIDGE => {
+            let crossing = crossing::present()?;
+            // SAFETY: as required of the caller. Such calls are there only in an Open MPI that fits.
+            let side = unsafe { Internals::own_side_of(made) }.filter(|side| communicators::lives(*side))?;
+            crossing.runs_on(side);
+            Some(Call::begin(side, Kind::Crossing(crossing)))
+        }
         _ => None,
     }
 }
 
-/// Runs Open MPI's function that begins to settle the number of a communicator with this one ([`basis`]), and returns its code.
-/// Another function of ours stands in its place.
-pub fn numbering(comm: Object, mode: c_int, begin: impl FnOnce() -> c_int) -> c_int {
-    let call = called(comm, mode);
+/// Runs Open MPI's function that begins to settle the number of a communicator which is made of another one, and returns its
+/// code. Another function of ours stands in its place.
+///
+/// # Safety
+/// As of [`called`].
+pub unsafe fn numbering(made: Object, comm: Object, mode: c_int, begin: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: as required of the caller.
+    let call = unsafe { called(made, comm, mode) };
     // Elsewhere the first step fails: who calls this for a request gives that back twice if it is refused (`ompi_comm_idup_getcid`).
     let crossing = call.as_ref().filter(|call| matches!(call.kind, Kind::Crossing(_)));
     match crossing.and_then(|call| call.refusal().inspect(|_| call.has_failed())) {
@@ -256,12 +262,11 @@ unsafe extern "C" fn activate(
 ) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: Open MPI passes where the communicator that is being made stands.
-    let comm = unsafe { basis(made.cast::<Object>().read(), comm, mode) };
-    let call = called(comm, mode);
+    let (new, call) = unsafe { (made.cast::<Object>().read(), called(made.cast::<Object>().read(), comm, mode)) };
     if let Some(call) = &call {
         call.is_numbered.store(true, Ordering::Release);
         // Of a death until now the new communicator would never hear.
-        if let Some(class) = call.refusal() {
+        if let Some(class) = call.refusal().or_else(|| call.refusal_of(new)) {
             call.has_failed();
             return class;
         }

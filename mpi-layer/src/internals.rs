@@ -187,6 +187,18 @@ impl Internals {
         }
     }
 
+    /// Whether a process of this job that is in the other group of a communicator with two is dead; Open MPI 5.0.7 names only
+    /// those of the own group (`ompi_comm_get_failed_internal`).
+    ///
+    /// # Safety
+    /// As for [`own_side_of`](Self::own_side_of).
+    pub unsafe fn has_dead_on_other_side(&self, comm: Object) -> bool {
+        // SAFETY: as required of the caller.
+        let [_, other] = unsafe { comm.byte_add(GROUPS).cast::<[Object; 2]>().read() };
+        let dead = self.dead_members(self.world);
+        !dead.is_empty() && self.group_has_any(other, self.world, &dead)
+    }
+
     /// Whether a group has one of these ranks of a communicator.
     pub fn group_has_any(&self, group: Object, comm: Object, ranks: &[c_int]) -> bool {
         let (mut whole, mut there) = (std::ptr::null_mut(), vec![0; ranks.len()]);

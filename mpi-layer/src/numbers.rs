@@ -19,6 +19,7 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use crate::gaps;
 use crate::internals::Internals;
 use crate::line::lock;
 use crate::objects::{Classes, Object};
@@ -136,7 +137,10 @@ unsafe extern "C" fn deleted(comm: Object) -> c_int {
 }
 
 unsafe extern "C" fn interrupted(comm: Object, collectives_only: bool) -> c_int {
-    let _ = catch_unwind(keep);
+    let _ = catch_unwind(|| {
+        keep();
+        gaps::stand_first();
+    });
     // Also if it has been freed: only this marks it as revoked, and who is not marked hands each revocation on; and whoever
     // waits for room here for a long message is let go.
     // SAFETY: as above.

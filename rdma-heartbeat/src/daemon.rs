@@ -247,7 +247,7 @@ impl Daemon {
         }
         let held_before = segment.flags() & FLAG_HELD != 0;
         if held_before {
-            watch.hold();
+            watch.hold(&segment);
         }
         watch.doubt((0..segment.slots()).map(|slot| segment.rank(slot)).filter(|rank| job.is_dead(*rank)));
         Ok(Self {

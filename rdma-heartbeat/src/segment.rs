@@ -21,10 +21,11 @@
 //!     32     4  jobs: how many were spawned (atomic, released after the job)
 //!     36    28  reserved
 //!     64  8*64  spawned jobs: number of the first rank u32, number of the job u32
-//!    576 144*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes),
+//!    576 152*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes),
 //!               raised u32: how much of the log the rank has reported to MPI, raised at u32: when, in microseconds,
 //!               errors u32: errors of MPI noted, times two, odd while one is being written, error at u32: when the last
-//!               was raised, its class (36 bytes of text), the function that raised it (36 bytes of text)
+//!               was raised, its class (36 bytes of text), the function that raised it (36 bytes of text), held u32: whether
+//!               ringwatchd has stopped the process, 4 bytes reserved
 //!      …   8*c  log: kind u32, id u32
 //! ```
 
@@ -56,11 +57,11 @@ pub const SPARE_ENTRIES: u32 = 64 << 10;
 /// Spawned jobs that a segment knows.
 pub const MOST_JOBS: u32 = 64;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch3");
+const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch4");
 const JOBS: usize = 64;
 const JOB: usize = 8;
 const HEADER: usize = JOBS + JOB * MOST_JOBS as usize;
-const SLOT: usize = 144;
+const SLOT: usize = 152;
 const ENTRY: usize = 8;
 /// Offset of the lifeline in a slot.
 const LIFELINE: usize = 16;
@@ -68,6 +69,8 @@ const LIFELINE: usize = 16;
 const RAISED: usize = 56;
 /// Offset of the last error that a rank has noted.
 const ERROR: usize = 64;
+/// Offset of whether the process was stopped by `ringwatchd`.
+const HELD: usize = 144;
 /// Bytes of a name: the longest class has 27 letters, the longest function 30.
 const NAME: usize = 36;
 
@@ -335,6 +338,17 @@ impl Segment {
     #[must_use]
     pub fn changes(&self, slot: u32) -> u32 {
         self.word(self.slot_offset(slot) + 12).load(Ordering::Acquire)
+    }
+
+    /// Takes note that `ringwatchd` is about to stop the process in a slot, or has let it go on.
+    pub fn note_held(&self, slot: u32, held: bool) {
+        self.word(self.slot_offset(slot) + HELD).store(u32::from(held), Ordering::Release);
+    }
+
+    /// Whether `ringwatchd`, in this life or an earlier one, has stopped the process in a slot.
+    #[must_use]
+    pub fn is_held(&self, slot: u32) -> bool {
+        self.word(self.slot_offset(slot) + HELD).load(Ordering::Acquire) != 0
     }
 
     /// Takes note that a rank has reported to MPI what the first `count` entries of the log say, at `now`.

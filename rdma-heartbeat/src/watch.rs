@@ -58,13 +58,33 @@ struct Slot {
     occupant: Occupant,
     /// The changed defaults that have been logged.
     changed: u32,
-    /// [`Watch::hold`] has stopped it, and nobody else.
+    /// [`Watch::hold`] has stopped it, or that of an earlier life, and nobody else.
     is_held: bool,
 }
 
 impl Slot {
     fn is_awaited(&self) -> bool {
         matches!(self.occupant, Occupant::Absent | Occupant::Launched(..))
+    }
+
+    /// Stops the process, unless somebody else has.
+    fn stop(&mut self, number: u32, segment: &Segment) {
+        if let Occupant::Pinned(pin, _) = &self.occupant {
+            // First, so that a later life knows of it however this one ends.
+            segment.note_held(number, true);
+            self.is_held = pin.stop();
+            segment.note_held(number, self.is_held);
+        }
+    }
+
+    /// Lets the process go on, if it was stopped so.
+    fn go_on(&mut self, number: u32, segment: &Segment) {
+        let is_held = std::mem::take(&mut self.is_held);
+        if let (Occupant::Pinned(pin, count), true) = (&mut self.occupant, is_held) {
+            pin.go_on();
+            *count = StopCount::default();
+            segment.note_held(number, false);
+        }
     }
 }
 
@@ -416,40 +436,33 @@ impl Watch {
         slot.is_some_and(|(index, slot)| segment.occupant(slot_number(index)).1 != Phase::Finalised && self.kill(slot))
     }
 
-    /// Stops all ranks of this node that have not finalised, until [`Watch::release`]. Without fencing nothing is done.
-    pub fn hold(&mut self) {
+    /// Stops all processes that are pinned, until [`Watch::release`]. Without fencing nothing is done.
+    pub fn hold(&mut self, segment: &Segment) {
         if self.kills && !std::mem::replace(&mut self.holds, true) {
-            for slot in &mut self.slots {
-                if let Occupant::Pinned(pin, _) = &slot.occupant {
-                    slot.is_held = pin.stop();
-                }
+            for (index, slot) in self.slots.iter_mut().enumerate() {
+                slot.stop(slot_number(index), segment);
             }
         }
     }
 
     /// Lets the ranks go on that [`Watch::hold`] has stopped. Whoever is stopped all the same has the whole limit from now on.
-    pub fn release(&mut self, now: Time) {
+    pub fn release(&mut self, now: Time, segment: &Segment) {
         if std::mem::take(&mut self.holds) {
             self.excuse(now);
-            for slot in &mut self.slots {
-                let is_held = std::mem::take(&mut slot.is_held);
-                if let Occupant::Pinned(pin, count) = &mut slot.occupant {
-                    if is_held {
-                        pin.go_on();
-                        *count = StopCount::default();
-                    }
-                }
+            for (index, slot) in self.slots.iter_mut().enumerate() {
+                slot.go_on(slot_number(index), segment);
             }
         }
     }
 
-    /// Lets the process in a slot go on, if the ranks are held when they are released.
-    pub fn go_on(&mut self, slot: u32) {
-        let Some(slot) = self.slots.get_mut(slot as usize) else { return };
-        match &slot.occupant {
-            Occupant::Pinned(..) if self.holds => slot.is_held = true,
-            Occupant::Pinned(pin, _) => pin.go_on(),
-            _ => {}
+    /// A process has been pinned. An earlier `ringwatchd` may have stopped it, and it may be time to stop it now.
+    pub fn pinned(&mut self, slot: u32, segment: &Segment) {
+        let Some(entry) = self.slots.get_mut(slot as usize) else { return };
+        entry.is_held = segment.is_held(slot);
+        match (self.holds, entry.is_held) {
+            (true, false) => entry.stop(slot, segment),
+            (false, true) => entry.go_on(slot, segment),
+            (true, true) | (false, false) => {}
         }
     }
 

@@ -102,7 +102,8 @@ impl Inquiries {
         let asks = config.incarnation > 0 && config.arbiter.is_some_and(|arbiter| arbiter != config.me);
         // The arbiter may be about to be started again, too.
         let until = now.saturating_add(config.timeout).saturating_add(config.confirm);
-        let hold_at = now.saturating_add(certainty(config.confirm).min(config.resend));
+        // So that an answer to the second question comes before that.
+        let hold_at = now.saturating_add(certainty(config.confirm).min(config.resend + config.resend / 2));
         let probe = Probe { question: Repeated { next: now, until }, hold_at: Some(hold_at) };
         Inquiries { probe: asks.then_some(probe), ..Inquiries::default() }
     }

@@ -205,9 +205,7 @@ impl Daemon {
                     lifelines.look_again();
                 }
                 let rank = self.segment.rank(slot);
-                if self.held_before {
-                    self.watch.go_on(slot);
-                }
+                self.watch.pinned(slot, &self.segment);
                 // It was declared before it registered, or it comes when all is over.
                 if self.job.is_dead(rank) || self.resigned || self.ending.as_ref().is_some_and(|ending| ending.fences) {
                     self.fence(rank, now);

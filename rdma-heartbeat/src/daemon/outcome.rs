@@ -33,22 +33,21 @@ impl Daemon {
                     }
                     Action::Deliver(fact) => self.deliver(&fact, now),
                     Action::Stop(reason) => self.stop(reason, now),
-                    // Nobody would let them go on again.
-                    Action::Hold if self.ending.is_some() => {}
+                    // Nobody would let them go on again, or they are not to be stopped.
+                    Action::Hold if self.ending.is_some() || !self.fence_is_on() => {}
                     Action::Hold => {
                         warn!("no contact with the node of mpirun; the ranks of this node wait");
                         self.chronicle.note(now, Event::Held);
                         self.segment.set_flags(FLAG_HELD);
-                        if self.fence_is_on() {
-                            self.runtime.hold();
-                        }
-                        self.watch.hold();
+                        self.runtime.hold();
+                        self.watch.hold(&self.segment);
                     }
+                    Action::Release if self.segment.flags() & FLAG_HELD == 0 => {}
                     Action::Release => {
                         info!("contact again; the ranks of this node go on");
                         self.chronicle.note(now, Event::Released);
                         self.segment.clear_flags(FLAG_HELD);
-                        self.watch.release(now);
+                        self.watch.release(now, &self.segment);
                         self.runtime.release();
                     }
                     Action::NodeReady(node) => {
@@ -205,7 +204,7 @@ impl Daemon {
 
     /// Ends this daemon without ending anything else.
     pub(super) fn leave(&mut self, now: Time) {
-        self.watch.release(now);
+        self.watch.release(now, &self.segment);
         self.runtime.release();
         if self.ending.is_none() {
             if self.startup.me != 0 {

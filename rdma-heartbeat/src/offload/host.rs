@@ -291,7 +291,8 @@ impl Host {
         self.flags.asked(self.assignment.startup.me);
         self.is_joined = false;
         if self.was_joined {
-            self.start_at = self.start_at.min(now + RESTART);
+            // Not at once: what the last one has asked for is to be done first.
+            self.start_at = now + RESTART;
             // What the others allow it, too.
             self.patience = self.patience.min(now + timeout);
         }

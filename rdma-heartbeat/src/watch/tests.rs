@@ -276,17 +276,60 @@ fn who_was_stopped_before_the_ranks_were_held_stays_so_when_they_are_released() 
     assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0), Sighting::Pinned(1)]);
     pins[0].stop();
     wait_until(|| pins[0].stopped().is_some());
-    watch.hold();
+    watch.hold(&segment);
     wait_until(|| pins[1].stopped().is_some());
-    watch.release(LIMIT);
+    watch.release(LIMIT, &segment);
     wait_until(|| pins[1].stopped().is_none());
     assert!(pins[0].stopped().is_some());
     pins[0].go_on();
     wait_until(|| pins[0].stopped().is_none());
-    watch.hold();
+    watch.hold(&segment);
     wait_until(|| pins.iter().all(|pin| pin.stopped().is_some()));
-    watch.release(LIMIT);
+    watch.release(LIMIT, &segment);
     wait_until(|| pins.iter().all(|pin| pin.stopped().is_none()));
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+/// As a `ringwatchd` does that is replaced.
+#[test]
+fn a_later_life_lets_go_on_whom_an_earlier_one_has_stopped_and_nobody_else() {
+    let (segment, _file) = Segment::create(&[3, 4, 5], 8).unwrap();
+    let mut children = [3, 4, 5].map(|rank| sleeper_of(JOB, rank));
+    let pins = [0, 1, 2].map(|slot: usize| Pin::take(children[slot].id() as i32).unwrap());
+    let enter = |slot: u32| segment.enter(slot, children[slot as usize].id(), Phase::Running);
+    let life = || Watch::new(&segment, |rank| (JOB, rank), LIMIT, Some(LIMIT), true, 1).unwrap();
+    let pinned = |watch: &mut Watch, now| {
+        for sighting in look(watch, now, &segment) {
+            let Sighting::Pinned(slot) = sighting else { panic!("{sighting:?}") };
+            watch.pinned(slot, &segment);
+        }
+    };
+    (0..2).for_each(enter);
+    let mut first = life();
+    pinned(&mut first, 0);
+    pins[0].stop();
+    wait_until(|| pins[0].stopped().is_some());
+    first.hold(&segment);
+    wait_until(|| pins[1].stopped().is_some());
+    drop(first);
+    // The second one holds from its start, and one more rank comes.
+    let mut second = life();
+    second.hold(&segment);
+    pinned(&mut second, 0);
+    enter(2);
+    second.extend(&segment, |rank| (JOB, rank));
+    pinned(&mut second, 2);
+    wait_until(|| pins[2].stopped().is_some());
+    assert!(pins[1].stopped().is_some());
+    drop(second);
+    // The third one does not hold any more.
+    let mut third = life();
+    pinned(&mut third, 0);
+    wait_until(|| pins[1..].iter().all(|pin| pin.stopped().is_none()));
+    assert!(pins[0].stopped().is_some(), "somebody else has stopped it");
     for child in &mut children {
         child.kill().unwrap();
         child.wait().unwrap();
