@@ -323,6 +323,9 @@ unsafe extern "C" fn intercomm_create(
     let (bridge_here, tells) = (is_leader.then_some(bridge as usize), AtomicBool::new(false));
     let crossing =
         Arc::new(Crossing { bridge: bridge_here, talk, tells, local: local as usize, broadcast: stock_broadcast });
+    // As Open MPI does first of all, which may not come to it.
+    // SAFETY: where the caller has room for it.
+    unsafe { made.write(stock.null) };
     let mut begins = false;
     let code = uniform::agree_on(local, || {
         begins = true;
@@ -356,7 +359,7 @@ unsafe extern "C" fn intercomm_create(
         None => code,
     };
     let end = if code == 0 { uniform::agree_on(local, || end) } else { code };
-    // SAFETY: where the caller has room for it, and where Open MPI has put what it has made.
+    // SAFETY: as above; Open MPI has put there what it has made.
     unsafe {
         let new = made.read();
         if end != 0 && new != stock.null {

@@ -28,7 +28,11 @@ static int make(const char *op, MPI_Comm local, MPI_Comm bridge, int other, MPI_
     MPI_Request request;
     int code;
     *made = MPI_COMM_NULL;
-    if (!strcmp(op, "create")) return MPI_Intercomm_create(local, 0, bridge, other, TAG, made);
+    if (!strcmp(op, "create")) {
+        /* What is there before is none of its business. */
+        *made = MPI_COMM_WORLD;
+        return MPI_Intercomm_create(local, 0, bridge, other, TAG, made);
+    }
     if (!strcmp(op, "merge")) return MPI_Intercomm_merge(inter, 0, made);
     if (!strcmp(op, "dup")) return MPI_Comm_dup(inter, made);
     if (!strcmp(op, "split")) return MPI_Comm_split(inter, 0, 0, made);
