@@ -13,12 +13,12 @@
 //! * each leader tells the other one at the end how it has ended, which is a reason to give up for one that is not so far yet.
 //!
 //! Where both groups are uniform, what one leader tells the other is what its group has agreed on, and the group agrees once more
-//! on what came back: as long as both leaders live and nobody revokes the bridge, all
+//! on what came back, whoever of it has died meanwhile: as long as both leaders live and nobody revokes the bridge, all
 //! members of both succeed or none.
 //!
 //! The last needs both to be served: leaders of two jobs that were connected do without it, and may wait as before.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
@@ -326,9 +326,9 @@ unsafe extern "C" fn intercomm_create(
     // As Open MPI does first of all, which may not come to it.
     // SAFETY: where the caller has room for it.
     unsafe { made.write(stock.null) };
-    let mut begins = false;
-    let code = uniform::agree_on(local, || {
-        begins = true;
+    let begins = Cell::new(false);
+    let call = || {
+        begins.set(true);
         let before = PRESENT.replace(Some(crossing.clone()));
         // SAFETY: the stock function with the arguments that were meant for it; nobody else calls collectives of the group.
         let code = unsafe {
@@ -344,21 +344,20 @@ unsafe extern "C" fn intercomm_create(
         crossing.returns(without_blocking);
         PRESENT.replace(before);
         class_of(mpi, code, local, &crossing)
-    });
-    let end = match &crossing.talk {
+    };
+    let end = uniform::agree_with_others(local, call, |code| match &crossing.talk {
         Some(talk) if WRONG_ARGUMENTS.contains(&code) => {
             talk.withdraw();
             code
         }
         Some(talk) => {
-            if !begins {
+            if !begins.get() {
                 talk.tell_size(stock, mpi);
             }
             talk.end(stock, mpi, code, crossing.tells())
         }
         None => code,
-    };
-    let end = if code == 0 { uniform::agree_on(local, || end) } else { code };
+    });
     // SAFETY: as above; Open MPI has put there what it has made.
     unsafe {
         let new = made.read();

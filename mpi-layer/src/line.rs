@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::internals::{Internals, SLOTS};
 use crate::objects::Object;
 use crate::requests::Request;
-use crate::statement::{ERR_INTERN, ERR_OTHER, ERR_PROC_FAILED, Standing, Statement, Verdict, statement, verdict};
+use crate::statement::{
+    About, ERR_INTERN, ERR_OTHER, ERR_PROC_FAILED, Standing, Statement, Verdict, statement, verdict,
+};
 use crate::{agreements, numbers};
 
 /// The operations of a communicator.
@@ -48,6 +50,7 @@ pub struct Operation {
     pub own: Option<*mut Request>,
     pub own_is_persistent: bool,
     pub told: Told,
+    pub about: About,
 }
 
 /// Who gets the result.
@@ -189,7 +192,7 @@ impl Line {
                 }
                 let status = Request::code(agreement.request);
                 Request::give_back(agreement.request);
-                verdict(*agreement.statement, status)
+                verdict(*agreement.statement, if state.is_word() { 0 } else { status })
             };
             state.agreeing = None;
             state.apply(mpi, verdict);
@@ -199,7 +202,10 @@ impl Line {
             return state.queue.front_mut().is_some_and(Operation::has_ended) && state.conclude(mpi, class);
         }
         let standing = self.standing(mpi);
-        let ended = state.queue.iter_mut().map_while(|operation| operation.has_ended().then_some(operation.code));
+        let ended = state
+            .queue
+            .iter_mut()
+            .map_while(|operation| operation.has_ended().then_some((operation.about, operation.code)));
         let codes: Vec<_> = ended.collect();
         // Where the next operation cannot succeed, and none is under way, the others may be waiting in it: Open MPI
         // refuses it here before this module hears of it.
@@ -218,6 +224,11 @@ impl Line {
 }
 
 impl State {
+    /// The members agree, or are about to, on what another group has said. The operation is the only one then.
+    fn is_word(&self) -> bool {
+        self.queue.front().is_some_and(|operation| operation.about == About::Word)
+    }
+
     fn apply(&mut self, mpi: &Internals, verdict: Verdict) {
         match verdict {
             Verdict::End(class) => {
@@ -225,13 +236,16 @@ impl State {
                 numbers::keep();
                 self.ended = Some(class);
             }
-            Verdict::Go { succeeded, flawed } => {
+            Verdict::Go { succeeded, flawed, class } => {
                 for _ in 0..succeeded {
                     self.conclude(mpi, 0);
                 }
+                if class.is_some() {
+                    numbers::keep();
+                }
                 if flawed {
-                    let own = self.queue.front().map_or(0, |operation| operation.code);
-                    self.conclude(mpi, if own == 0 { ERR_OTHER } else { own });
+                    let own = self.queue.front().map(|operation| operation.code).filter(|code| *code != 0);
+                    self.conclude(mpi, class.or(own).unwrap_or(ERR_OTHER));
                 }
             }
         }
@@ -258,7 +272,7 @@ impl State {
 impl Operation {
     /// One that is not begun, because it cannot succeed.
     pub fn cut(told: Told) -> Self {
-        Self { code: ERR_PROC_FAILED, own: None, own_is_persistent: false, told }
+        Self { code: ERR_PROC_FAILED, own: None, own_is_persistent: false, told, about: About::Members }
     }
 
     /// Whether it has ended by itself.

@@ -1,8 +1,11 @@
 //! What a member says about its operations, and what all members conclude.
 //!
-//! A statement is three numbers, and the members agree on the least of each: on how many operations all have ended, which
-//! of them somebody had an own error in, and on the worst that anybody knows. So one agreement serves all operations that
-//! have ended by then. All counts begin with the first operation that has not been agreed on, which is the same for all.
+//! A statement is four numbers, and the members agree on the least of each: on how many operations all have ended, which
+//! of them somebody had an own error in, on what that was, and on the worst that anybody knows. So one agreement serves all
+//! operations that have ended by then. All counts begin with the first operation that has not been agreed on, which is the
+//! same for all.
+//!
+//! An operation with members of another group ends with what has happened there, and says nothing about this one.
 
 use std::ffi::c_int;
 
@@ -13,8 +16,9 @@ pub const ERR_PROC_FAILED: c_int = 75;
 pub const ERR_PROC_FAILED_PENDING: c_int = 76;
 pub const ERR_REVOKED: c_int = 77;
 
-/// The numbers of a statement: operations that have ended, the first one with an own error, and the standing.
-pub type Statement = [c_int; 3];
+/// The numbers of a statement: operations that have ended, the first one with an own error, what has happened in another group
+/// to that one, and the standing.
+pub type Statement = [c_int; 4];
 
 /// No operation has an own error.
 const NONE: c_int = c_int::MAX;
@@ -47,36 +51,107 @@ impl Standing {
     }
 }
 
+/// What an operation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// The members of the communicator.
+    Members,
+    /// Another group, too: what it ends with may have happened there.
+    Others,
+    /// What another group says: who has died here does not change it.
+    Word,
+}
+
 /// What follows from an agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// So many operations have succeeded, and then one has not, because of somebody's own error, or has not been
-    /// agreed on.
-    Go { succeeded: usize, flawed: bool },
+    /// So many operations have succeeded, and then one has not, because of somebody's own error or with this class because of
+    /// what has happened in another group, or has not been agreed on.
+    Go { succeeded: usize, flawed: bool, class: Option<c_int> },
     /// All operations end with this class, from the first one on.
     End(c_int),
 }
 
+/// What a code of an operation says of those whom it is about.
+fn standing_of(code: c_int) -> Standing {
+    match code {
+        ERR_REVOKED => Standing::Revoked,
+        ERR_PROC_FAILED | ERR_PROC_FAILED_PENDING => Standing::Damaged,
+        _ => Standing::Sound,
+    }
+}
+
 /// The statement of a member whose operations have ended with these codes. Whoever knows of a death says so even if all
-/// was successful: Open MPI's algorithms have lost errors before.
-pub fn statement(codes: &[c_int], known: Standing) -> Statement {
-    let standing = codes.iter().fold(known, |standing, code| match *code {
-        ERR_REVOKED => standing.min(Standing::Revoked),
-        ERR_PROC_FAILED | ERR_PROC_FAILED_PENDING => standing.min(Standing::Damaged),
-        _ => standing,
-    });
+/// was successful: Open MPI's algorithms have lost errors before. A word is alone.
+pub fn statement(codes: &[(About, c_int)], known: Standing) -> Statement {
+    let of_members = codes.iter().filter(|(about, _)| *about == About::Members);
+    let standing = match codes {
+        [(About::Word, _), ..] => Standing::Sound,
+        _ => of_members.map(|(_, code)| standing_of(*code)).fold(known, Standing::min),
+    };
     let number = |index: usize| c_int::try_from(index).unwrap_or(NONE);
-    let flawed = codes.iter().position(|code| *code != 0).map_or(NONE, number);
-    [number(codes.len()), flawed, standing as c_int]
+    let flawed = codes.iter().position(|(_, code)| *code != 0);
+    let elsewhere = flawed.map(|index| codes[index]).filter(|(about, _)| *about != About::Members);
+    let elsewhere = elsewhere.map_or(Standing::Sound, |(_, code)| standing_of(code));
+    [number(codes.len()), flawed.map_or(NONE, number), elsewhere as c_int, standing as c_int]
 }
 
 /// What all members conclude from the least of their numbers, and the status of the agreement: it is not 0 if that has
 /// met a dead member.
 pub fn verdict(least: Statement, status: c_int) -> Verdict {
-    let [ended, flawed, standing] = least;
+    let [ended, flawed, elsewhere, standing] = least;
     let met = if status == 0 { Standing::Sound } else { Standing::Damaged };
     match Standing::of(standing).min(met).class() {
         Some(class) => Verdict::End(class),
-        None => Verdict::Go { succeeded: ended.min(flawed).max(0) as usize, flawed: flawed < ended },
+        None => Verdict::Go {
+            succeeded: ended.min(flawed).max(0) as usize,
+            flawed: flawed < ended,
+            class: Standing::of(elsewhere).class(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agreed(statements: &[Statement], status: c_int) -> Verdict {
+        let least = |place: usize| statements.iter().map(|statement| statement[place]).min().unwrap_or(NONE);
+        verdict(std::array::from_fn(least), status)
+    }
+
+    fn one(about: About, code: c_int, known: Standing) -> Statement {
+        statement(&[(about, code)], known)
+    }
+
+    #[test]
+    fn a_word_passes_over_the_dead() {
+        let word = |code, known| one(About::Word, code, known);
+        let statements = [word(0, Standing::Damaged), word(0, Standing::Sound)];
+        assert_eq!(agreed(&statements, 0), Verdict::Go { succeeded: 1, flawed: false, class: None });
+        let statements = [word(ERR_REVOKED, Standing::Sound), word(0, Standing::Damaged)];
+        assert_eq!(agreed(&statements, 0), Verdict::Go { succeeded: 0, flawed: true, class: Some(ERR_REVOKED) });
+    }
+
+    #[test]
+    fn a_failure_in_another_group_ends_one_operation_and_one_in_the_own_group_all() {
+        let failed = |about, known| [one(about, ERR_PROC_FAILED, known), one(about, 0, Standing::Sound)];
+        let elsewhere = Verdict::Go { succeeded: 0, flawed: true, class: Some(ERR_PROC_FAILED) };
+        assert_eq!(agreed(&failed(About::Others, Standing::Sound), 0), elsewhere);
+        assert_eq!(agreed(&failed(About::Others, Standing::Damaged), 0), Verdict::End(ERR_PROC_FAILED));
+        assert_eq!(agreed(&failed(About::Others, Standing::Sound), 1), Verdict::End(ERR_PROC_FAILED));
+        assert_eq!(agreed(&failed(About::Members, Standing::Sound), 0), Verdict::End(ERR_PROC_FAILED));
+    }
+
+    #[test]
+    fn those_that_all_have_ended_succeed_up_to_the_first_with_an_error() {
+        let codes = |codes: &[c_int]| {
+            let codes: Vec<_> = codes.iter().map(|code| (About::Members, *code)).collect();
+            statement(&codes, Standing::Sound)
+        };
+        let statements = [codes(&[0, 0, 0]), codes(&[0, 0])];
+        assert_eq!(agreed(&statements, 0), Verdict::Go { succeeded: 2, flawed: false, class: None });
+        let statements = [codes(&[0, 0, 0]), codes(&[0, ERR_OTHER])];
+        assert_eq!(agreed(&statements, 0), Verdict::Go { succeeded: 1, flawed: true, class: None });
     }
 }

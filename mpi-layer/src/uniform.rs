@@ -14,7 +14,7 @@ use crate::internals::{BARRIER, Internals, NONBLOCKING};
 use crate::line::{Begin, Line, Operation, Told, lock};
 use crate::objects::Object;
 use crate::requests::{Request, Start};
-use crate::statement::ERR_INTERN;
+use crate::statement::{About, ERR_INTERN};
 use crate::uniformity::Uniformity;
 use crate::{agreements, collectives, openmpi};
 
@@ -153,13 +153,49 @@ pub fn agree_on(comm: Object, call: impl FnOnce() -> c_int) -> c_int {
     await_agreement(mpi, &line, operation)
 }
 
-fn await_agreement(mpi: &Internals, line: &Line, mut operation: Operation) -> c_int {
-    let code = Arc::new(AtomicI32::new(NO_CODE));
-    operation.told = Told::Caller(code.clone());
+/// One that other groups have a part in: the members agree on what `call` has returned, then tell the others by `then`, which gets
+/// that and returns what these say, and if that is success on both sides agree on that, whoever dies meanwhile.
+pub fn agree_with_others(comm: Object, call: impl FnOnce() -> c_int, then: impl FnOnce(c_int) -> c_int) -> c_int {
+    let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return then(call()) };
+    let begin = line.begin(mpi);
+    let mut operation = Operation::cut(Told::Nobody);
+    operation.about = About::Others;
+    match begin {
+        Begin::Nested => return then(call()),
+        Begin::Cut => {}
+        Begin::Now => operation.code = call(),
+    }
+    // Until the second part is there the operation goes on: no agreement about a death comes before it.
+    let code = await_agreement(mpi, &line, operation);
+    let mut word = Operation::cut(Told::Nobody);
+    (word.about, word.code) = (About::Word, then(code));
+    if code != 0 {
+        if matches!(begin, Begin::Now) {
+            line.end();
+        }
+        return word.code;
+    }
+    let place = append(&line, word);
+    line.end();
+    hear(mpi, &line, &place)
+}
+
+fn await_agreement(mpi: &Internals, line: &Line, operation: Operation) -> c_int {
+    hear(mpi, line, &append(line, operation))
+}
+
+/// The operation waits for its agreement, and a caller for where its code will stand.
+fn append(line: &Line, mut operation: Operation) -> Arc<AtomicI32> {
+    let place = Arc::new(AtomicI32::new(NO_CODE));
+    operation.told = Told::Caller(place.clone());
     line.append(operation);
+    place
+}
+
+fn hear(mpi: &Internals, line: &Line, place: &AtomicI32) -> c_int {
     loop {
         line.advance(mpi);
-        match code.load(Ordering::Acquire) {
+        match place.load(Ordering::Acquire) {
             NO_CODE => mpi.progress(),
             code => return code,
         }

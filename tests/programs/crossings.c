@@ -9,7 +9,7 @@
  * The lower half of the world is one group, the upper one the other; the first of each is its leader. Who gets an error in one
  * of many revokes what it called with. Then both groups are shrunk and make a communicator of all survivors, with the
  * same bridge and tag if the bridge has lost nobody. Events are lines "rank nanoseconds event details", as in survivor.c:
- * "blocked" before the operation, "made N" of how many there were, "result CLASS" after the last, "half-built" if it has left a handle, "again CLASS MEMBERS" at the end.
+ * "blocked" before the operation, "made N" of how many there were, "result CLASS" after the last, "half-built" if it has left a handle, "group CLASS MEMBERS" in the one that has lost nobody if nothing was revoked, "again CLASS MEMBERS" at the end.
  */
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -83,6 +83,11 @@ int main(int count, char **arguments) {
     if (made != MPI_COMM_NULL && strcmp(op, "idup")) event("half-built");
     if (world_rank == victim) pause();
     wait_for_death(&from_victim);
+    if (times == 1 && victim / half != upper) {
+        /* Nobody has died in this group. */
+        int class = class_of(MPI_Allreduce(&one, &members, 1, MPI_INT, MPI_SUM, local));
+        event("group %d %d", class, members);
+    }
 
     MPI_Comm living, living_local, whole;
     MPIX_Comm_shrink(MPI_COMM_WORLD, &living);

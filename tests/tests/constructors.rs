@@ -151,17 +151,22 @@ fn strike_two_groups(lab: &Lab, job: Job, arguments: &[&str], victim: u32, after
         let again = outcome.diaries.first(rank, "again").map(Entry::text);
         let what = format!("rank {rank} and six others make one again, not {again:?} ({arguments:?}, victim {victim})");
         outcome.require(again.as_deref() == Some("0 7"), &what).finalized(rank);
+        if let Some(group) = outcome.diaries.first(rank, "group").map(Entry::text) {
+            let what = format!("the group of rank {rank}, which has lost nobody, goes on, not {group} ({arguments:?})");
+            outcome.require(group == "0 4", &what);
+        }
     }
     outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
     outcome
 }
 
 /// A member of one group is missing, its leader or another. Open MPI 5.0.7 waits for it, and for those who do not wait either.
-fn two_groups_wait_for_nobody_who_is_dead(op: &str, bridge: &str, victims: &[u32]) {
+fn two_groups_wait_for_nobody_who_is_dead(op: &str, bridge: &str, victims: &[u32], uniform: &str) {
     in_lab(|lab| {
         for victim in victims {
             let arguments = ["--op", op, "--bridge", bridge];
-            let outcome = strike_two_groups(lab, Job::new(), &arguments, *victim, Duration::from_millis(100));
+            let job = Job::new().options(&["--mca", "coll_ringwatch_error_uniform", uniform]);
+            let outcome = strike_two_groups(lab, job, &arguments, *victim, Duration::from_millis(100));
             for rank in outcome.survivors(&[*victim]) {
                 let of = |event| outcome.diaries.first(rank, event).map(Entry::text);
                 let result = of("result");
@@ -176,24 +181,25 @@ fn two_groups_wait_for_nobody_who_is_dead(op: &str, bridge: &str, victims: &[u32
 
 #[test]
 fn of_two_groups_with_the_world_as_bridge() {
-    two_groups_wait_for_nobody_who_is_dead("create", "world", &[6, 4]);
+    two_groups_wait_for_nobody_who_is_dead("create", "world", &[6, 4], "local");
 }
 
 /// Who dies is not in the bridge, or is the leader.
 #[test]
 fn of_two_groups_with_a_bridge_of_leaders() {
-    two_groups_wait_for_nobody_who_is_dead("create", "leaders", &[6, 1, 0]);
+    two_groups_wait_for_nobody_who_is_dead("create", "leaders", &[6, 1, 0], "local");
+    two_groups_wait_for_nobody_who_is_dead("create", "leaders", &[6, 1], "create");
 }
 
 #[test]
 fn of_two_groups_that_are_merged() {
-    two_groups_wait_for_nobody_who_is_dead("merge", "world", &[6, 4]);
+    two_groups_wait_for_nobody_who_is_dead("merge", "world", &[6, 4], "local");
 }
 
 #[test]
 fn of_two_groups_made_of_two() {
-    two_groups_wait_for_nobody_who_is_dead("idup", "world", &[6]);
-    two_groups_wait_for_nobody_who_is_dead("split", "world", &[4]);
+    two_groups_wait_for_nobody_who_is_dead("idup", "world", &[6], "local");
+    two_groups_wait_for_nobody_who_is_dead("split", "world", &[4], "local");
 }
 
 #[test]
