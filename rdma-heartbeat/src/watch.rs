@@ -77,6 +77,13 @@ impl Slot {
         }
     }
 
+    /// An earlier life meant to stop the process, and may have died before it did.
+    fn stop_again(&self) {
+        if let Occupant::Pinned(pin, _) = &self.occupant {
+            pin.stop();
+        }
+    }
+
     /// Lets the process go on, if it was stopped so.
     fn go_on(&mut self, number: u32, segment: &Segment) {
         let is_held = std::mem::take(&mut self.is_held);
@@ -462,7 +469,8 @@ impl Watch {
         match (self.holds, entry.is_held) {
             (true, false) => entry.stop(slot, segment),
             (false, true) => entry.go_on(slot, segment),
-            (true, true) | (false, false) => {}
+            (true, true) => entry.stop_again(),
+            (false, false) => {}
         }
     }
 

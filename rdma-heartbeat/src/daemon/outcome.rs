@@ -204,6 +204,7 @@ impl Daemon {
 
     /// Ends this daemon without ending anything else.
     pub(super) fn leave(&mut self, now: Time) {
+        self.segment.clear_flags(FLAG_HELD);
         self.watch.release(now, &self.segment);
         self.runtime.release();
         if self.ending.is_none() {
