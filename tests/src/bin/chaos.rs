@@ -43,6 +43,9 @@ struct Arguments {
 /// How long a job may take to end after it was struck. prterun waits 10 s for a daemon that does not answer.
 const END: Duration = Duration::from_secs(20);
 
+/// Of what is known about a job that broke a promise so many lines come at the end.
+const LINES_OF_BROKEN: usize = 100;
+
 /// What has been counted.
 #[derive(Default)]
 struct Counts {
@@ -55,7 +58,8 @@ struct Counts {
     limits: BTreeMap<&'static str, Vec<u64>>,
     /// Jobs whose relay was late.
     late: Vec<u64>,
-    broken: Vec<u64>,
+    /// Why each broken one is.
+    broken: Vec<(u64, String)>,
     jobs: u32,
 }
 
@@ -83,7 +87,7 @@ impl Counts {
             Verdict::Excused(names) => {
                 names.iter().for_each(|name| self.limits.entry(name).or_default().push(plan.seed))
             }
-            Verdict::Broken(_) => self.broken.push(plan.seed),
+            Verdict::Broken(why) => self.broken.push((plan.seed, why.clone())),
         }
     }
 
@@ -111,7 +115,15 @@ impl Counts {
             let whose = if MACHINE.contains(name) { "by this machine" } else { "by a limit of README" };
             println!("excused {whose}, {} jobs: {name} {seeds:?}", seeds.len());
         }
-        println!("broken promises: {} {:?}", self.broken.len(), self.broken);
+        // The bundle may be out of reach for who reads this.
+        if let Some((seed, why)) = self.broken.first() {
+            println!("what is known about {seed}:");
+            why.lines().take(LINES_OF_BROKEN).for_each(|line| println!("  {line}"));
+        }
+        for (seed, why) in &self.broken {
+            println!("broken: {seed}: {}", why.lines().next().unwrap_or_default());
+        }
+        println!("broken promises: {}", self.broken.len());
     }
 }
 
