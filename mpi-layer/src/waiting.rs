@@ -15,7 +15,7 @@ use crate::line::lock;
 
 /// Time between two looks after a death, for so many looks, and then.
 const STEP: Duration = Duration::from_secs(1);
-const STEPS: u32 = 30;
+const STEPS: u32 = 15;
 const LATER: Duration = Duration::from_secs(5);
 /// Who is seen in the same call for so long, and so often, waits.
 const LONG: Duration = Duration::from_secs(10);

@@ -355,7 +355,7 @@ fn a_lock_that_the_dead_held_is_not_waited_for_with_scope_group() {
 #[test]
 fn a_wait_that_nothing_ends_is_told() {
     in_lab(|lab| {
-        let arguments = ["--holds-lock", "--later", "31", "win_lock_alone_living"];
+        let arguments = ["--holds-lock", "--later", "16", "win_lock_alone_living"];
         let mut job = Job::new().diarist(program()).arguments(&arguments).start(lab);
         let waiting = [1, 2, 3, 4, 5, 6];
         job.wait("blocked at a lock", LIMIT, |diaries| {
@@ -370,7 +370,7 @@ fn a_wait_that_nothing_ends_is_told() {
             job.fail("every rank says what it waits in");
         }
         if !wait_until(LIMIT * 2, || job.stderr().contains("ringwatch: rank 0 has been in MPI_Win_lock for 1")) {
-            job.fail("so does rank 0, which has asked for the lock when nobody had died for 31 s");
+            job.fail("so does rank 0, which has asked for the lock when nobody had died for 16 s");
         }
         for rank in 0..7 {
             let _ = job.signal_rank(rank, libc::SIGKILL);
