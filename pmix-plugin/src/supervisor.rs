@@ -21,6 +21,7 @@ use rdma_heartbeat::launch::{
 use rdma_heartbeat::pin::{Pin, Started};
 use rdma_heartbeat::seal::{Direction, Opener, Sealer};
 use rdma_heartbeat::segment::{Entry, Phase};
+use rdma_heartbeat::stall::Stall;
 
 use crate::connections;
 use crate::job::{Job, lock};
@@ -231,12 +232,10 @@ impl Supervisor {
 
     /// Handles packets until this `ringwatchd` has ended.
     fn listen(&self, job: &Job, instance: &mut Instance) {
-        let stall = (job.launch.parameters.timeout / 2).max(MIN_STALL);
+        let limit = (job.launch.parameters.timeout / 2).max(MIN_STALL);
         let mut buffer = vec![0; PACKET];
         let at_first = job.segment.beats();
-        let mut beats = at_first;
-        let mut beaten = Instant::now();
-        let mut looked = Instant::now();
+        let mut stall = Stall::new(limit, at_first, Instant::now());
         loop {
             let waits = lock(&self.control).as_mut().is_some_and(Channel::flush);
             let room = if waits { PollFlags::POLLOUT } else { PollFlags::empty() };
@@ -244,20 +243,17 @@ impl Supervisor {
                 PollFd::new(instance.control.as_fd(), PollFlags::POLLIN | room),
                 PollFd::new(instance.process.as_fd(), PollFlags::POLLIN),
             ];
-            let wait = PollTimeout::try_from(stall / 4).unwrap_or(PollTimeout::MAX);
+            let wait = PollTimeout::try_from(stall.wait()).unwrap_or(PollTimeout::MAX);
             let began = Instant::now();
             if poll(&mut fds, wait).is_err() {
                 continue;
             }
-            // This process itself was kept from looking: the whole job may have been suspended. What it does itself between
-            // two looks counts only where that cannot take so long: ringwatchd could run meanwhile.
-            let between = std::mem::replace(&mut looked, Instant::now()).elapsed();
-            let late = began.elapsed() > stall / 2 || between > stall * 2;
+            let looked = Instant::now();
             let ready = |fd: &PollFd| fd.revents().is_some_and(|events| !(events - PollFlags::POLLOUT).is_empty());
             let (talks, ended) = (ready(&fds[0]), ready(&fds[1]));
             if talks && !self.receive(job, instance, &mut buffer) {
                 // The socket is closed: it is ending, and has its last lines to write, or it is broken beyond use.
-                let limit = if self.is_finished() { stall.max(LAST_LINES) } else { stall };
+                let limit = if self.is_finished() { limit.max(LAST_LINES) } else { limit };
                 if !ends_within(&instance.process, limit) {
                     instance.process.kill();
                 }
@@ -266,11 +262,12 @@ impl Supervisor {
             if ended && !talks {
                 return;
             }
-            let now = job.segment.beats();
-            if now != beats || self.is_finished() || late {
-                (beats, beaten) = (now, Instant::now());
-            } else if beaten.elapsed() > stall {
-                let starts = now == at_first && beaten.elapsed() < STARTING;
+            let beats = job.segment.beats();
+            if self.is_finished() {
+                stall.excuse(looked);
+            }
+            if stall.look(began, looked, beats) {
+                let starts = beats == at_first && stall.silence(looked) < STARTING;
                 if !starts || self.is_stopped() {
                     instance.process.kill();
                     return;

@@ -76,6 +76,7 @@ pub mod seal;
 pub mod segment;
 pub mod setup;
 pub mod sink;
+pub mod stall;
 pub mod status;
 pub mod stopped;
 pub mod suspension;
