@@ -14,7 +14,7 @@ use nix::sys::stat::Mode;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use propagation::RankReason;
 
-use crate::procfs::{Sample, names_a_rank, names_rank, number_in, state, stops};
+use crate::procfs::{Sample, is_about_to_stop, names_a_rank, names_rank, number_in, state, stops};
 
 /// So many generations of wrappers may be between a runtime daemon and a rank.
 const MOST_ANCESTORS: usize = 32;
@@ -188,7 +188,8 @@ impl Pin {
     /// Stops this process until [`Pin::go_on`]; one that has ended or may not be stopped stays as it is. Returns whether it
     /// was to be stopped: whom somebody else has stopped already he will want to find so.
     pub fn stop(&self) -> bool {
-        let runs = self.stopped().is_none();
+        let is_about_to = || self.status().is_some_and(|status| is_about_to_stop(&status));
+        let runs = self.stopped().is_none() && !is_about_to();
         if runs {
             let _ = self.signal(libc::SIGSTOP);
         }

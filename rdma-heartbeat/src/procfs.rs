@@ -50,6 +50,16 @@ pub fn stops(status: &[u8]) -> Option<u64> {
     is_stopped.then(|| number_in(status, "voluntary_ctxt_switches:").unwrap_or(0))
 }
 
+/// Whether somebody has stopped the process of a `status`, which has not come to that yet.
+#[must_use]
+pub fn is_about_to_stop(status: &[u8]) -> bool {
+    let pending = |name: &str| {
+        let signals = number_in::<String>(status, name).and_then(|signals| u64::from_str_radix(&signals, 16).ok());
+        signals.unwrap_or(0) & 1 << (libc::SIGSTOP - 1) != 0
+    };
+    pending("SigPnd:") || pending("ShdPnd:")
+}
+
 /// Whether an `environ` names a rank of whatever job at all.
 #[must_use]
 pub fn names_a_rank(environ: &[u8]) -> bool {
@@ -85,6 +95,18 @@ mod tests {
         assert_eq!(Sample::parse(&line), Some(Sample { state: b'T', started: 22, exit_code: 52 }));
         assert_eq!(Sample::parse(b"7 (short) T 1"), None);
         assert_eq!(Sample::parse(b""), None);
+    }
+
+    #[test]
+    fn a_stop_is_seen_before_it_is_carried_out() {
+        let with = |own: &str, shared: &str| format!("State:\tR (running)\nSigPnd:\t{own}\nShdPnd:\t{shared}\n");
+        let (none, stop, others) = ("0000000000000000", "0000000000040000", "000000000002fbff");
+        for (own, shared, is_about_to) in
+            [(none, stop, true), (stop, none, true), (none, none, false), (others, others, false)]
+        {
+            assert_eq!(is_about_to_stop(with(own, shared).as_bytes()), is_about_to, "{own} {shared}");
+        }
+        assert!(!is_about_to_stop(b"State:\tR (running)\n"));
     }
 
     #[test]

@@ -19,8 +19,9 @@ use crate::{Job, Lab, Running, SLACK, STOP_TIMEOUT, TIMEOUT, process};
 /// How long the survivors may take to go on before that counts as a hang: Linux 6.18 keeps a rank that yields from its
 /// processor for a minute, where others do so, too.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// A cut that is well below every timeout of the job, from before it to after it.
-const HARMLESS_CUT: Duration = Duration::from_millis(180);
+/// A cut that is below every timeout of the job, from before it to after it: a node that has just heard of another one's doubt
+/// gives the node of mpirun half a timeout.
+const HARMLESS_CUT: Duration = Duration::from_millis(140);
 /// A stop of one rank that is below its limit, from before it to after it.
 const HARMLESS_STOP: Duration = STOP_TIMEOUT.saturating_sub(Duration::from_millis(40));
 /// How often it is looked what is to be undone.
@@ -218,6 +219,8 @@ impl Driver<'_, '_> {
             }
             Fault::Stop { rank, ms } => {
                 let pid = self.job.pid(*rank);
+                // The end of its node's wait for contact would undo this stop, too.
+                let _ = wait_until(TIMEOUT * 2, || process::state(pid) != Some('T'));
                 self.lasts(Undo::Continue { rank: *rank, pid }, *ms);
                 process::signal(pid, libc::SIGSTOP);
                 if ms.is_none() {

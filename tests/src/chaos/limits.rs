@@ -27,11 +27,12 @@ pub const LAST_MOMENTS: &str = "A death in the last moments of a job may be miss
 pub const ADJOINING: &str =
     "Short losses of a link or of `ringwatchd` that follow each other at once on a node and its observer";
 /// What is kept away from every job.
-pub const LEFT_OUT: [&str; 4] = [
+pub const LEFT_OUT: [&str; 5] = [
     "The node of `mpirun` must live",
     "loops of `MPI_Iprobe` on a dead rank",
     "A node whose `prted` and `ringwatchd` are lost or stopped in the same moment",
     "A rank that hangs in its own handler of a crash",
+    "A rank that somebody stops while its node waits for contact",
 ];
 
 /// No limit of ringwatch, but of the machine that plays the bad network: a node is declared dead.
