@@ -237,6 +237,15 @@ static int living_peer(void) {
     return MPI_PROC_NULL;
 }
 
+/* For how many milliseconds of its life others have kept this rank from a processor. */
+static void note_kept(void) {
+    long long ran, waited = 0;
+    FILE *file = fopen("/proc/self/schedstat", "r");
+    if (file && fscanf(file, "%lld %lld", &ran, &waited) != 2) waited = 0;
+    if (file) fclose(file);
+    event("kept %lld", waited / 1000000);
+}
+
 /* Stays in the operation until it fails, or until "end" where all can agree. */
 static int operate(const char *name) {
     static char buffer[LONG_MESSAGE];
@@ -247,6 +256,7 @@ static int operate(const char *name) {
         name = by_rank[world_rank % 8];
     }
     event("blocked %s", name);
+    note_kept();
     bool waits = !strcmp(name, "recv") || !strcmp(name, "send") || !strcmp(name, "any") || !strcmp(name, "anywait") ||
                  !strcmp(name, "live") || !strcmp(op, "mixed");
     if (waits && is_victim()) wait_for_death();
@@ -289,6 +299,7 @@ static void report(int code, const char *where) {
     int length;
     MPI_Error_string(code, text, &length);
     event("error %d %s %s", class_of(code), where, text);
+    note_kept();
 }
 
 /* Revokes and shrinks until all survivors agree that the new communicator works. */
