@@ -49,15 +49,15 @@ pub fn has_net_component() -> bool {
     request::leaves_in(&list, "ringwatch")
 }
 
-/// Removes the folder that prterun has made for its session by now (`prterun.<host>.<pid>.<uid>`), which it would
-/// remove itself only at its own end.
+/// Removes the folder that this runtime daemon has made for its session by now (`prterun.<host>.<pid>.<uid>`, or `prted`), which
+/// it would remove itself only at its own end in order.
 pub fn remove_session_folder() {
     // SAFETY: never fails.
     let own = format!(".{}.{}", std::process::id(), unsafe { libc::geteuid() });
     let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("prterun.") && name.ends_with(&own) {
+        if ["prterun.", "prted."].iter().any(|kind| name.starts_with(kind)) && name.ends_with(&own) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
