@@ -130,7 +130,21 @@ impl Pin {
     /// every further stop.
     #[must_use]
     pub fn stopped(&self) -> Option<u64> {
-        let status = match self.sample()?.state {
+        self.stopped_in(self.sample()?)
+    }
+
+    /// If the process is stopped, or sleeps in its handler of a crash: which of them, and how much it has done so far, which is
+    /// more whenever it has gone on.
+    #[must_use]
+    pub fn halted(&self) -> Option<(RankReason, u64)> {
+        let sample = self.sample()?;
+        let crash =
+            sample.crash.filter(|_| sample.state == b'S').map(|signal| (RankReason::Signaled { signal }, sample.ran));
+        self.stopped_in(sample).map(|switches| (RankReason::Stopped, switches)).or(crash)
+    }
+
+    fn stopped_in(&self, sample: Sample) -> Option<u64> {
+        let status = match sample.state {
             b'T' => self.status()?,
             // The first thread has left, and shows nothing any more: a stop is seen in the others, which it all stops.
             b'Z' => self.status_of_another_thread()?,

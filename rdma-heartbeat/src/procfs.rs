@@ -3,15 +3,23 @@
 
 use std::str::FromStr;
 
+/// Signals of a crash.
+const CRASHES: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGFPE, libc::SIGILL];
+
 /// What `/proc/<pid>/stat` says at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// State letter of the process, see proc_pid_stat(5).
     pub state: u8,
+    /// How long it has run, in clock ticks.
+    pub ran: u64,
     /// When it started, in clock ticks since the node did.
     pub started: u64,
     /// Status in the form of waitpid(2); meaningful once the state is `Z`.
     pub exit_code: i32,
+    /// The signal of a crash in whose handler its first thread is, if that will end it when it returns: the handler was for
+    /// once, as Open MPI's is.
+    pub crash: Option<i32>,
 }
 
 impl Sample {
@@ -23,10 +31,21 @@ impl Sample {
         let rest = std::str::from_utf8(&stat[after_name..]).ok()?;
         let mut fields = rest.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
-        let started = fields.nth(18)?.parse().ok()?;
-        let exit_code = fields.nth(29).and_then(|field| field.parse().ok()).unwrap_or(0);
-        Some(Self { state, started, exit_code })
+        let ran = fields.nth(10)?.parse::<u64>().ok()?.saturating_add(fields.next()?.parse().ok()?);
+        let started = fields.nth(6)?.parse().ok()?;
+        let mut signals = |before| fields.nth(before).and_then(|field| field.parse::<u32>().ok()).unwrap_or(0);
+        let crash = crash(signals(9), signals(0), signals(0));
+        let exit_code = fields.nth(17).and_then(|field| field.parse().ok()).unwrap_or(0);
+        Some(Self { state, ran, started, exit_code, crash })
     }
+}
+
+/// While a handler runs its signal is blocked. Whoever wants to be left alone blocks all of them, and whoever wants to hear of
+/// its own page faults goes on catching them.
+fn crash(blocked: u32, ignored: u32, caught: u32) -> Option<i32> {
+    let has = |signals: u32, signal: i32| signals & 1 << (signal - 1) != 0;
+    let is_alone = !has(blocked, libc::SIGTERM);
+    CRASHES.into_iter().find(|signal| is_alone && has(blocked, *signal) && !has(ignored | caught, *signal))
 }
 
 /// First number of the line of a `status` that begins with a name.
@@ -92,9 +111,26 @@ mod tests {
         for field in 6..=52 {
             line.extend_from_slice(format!(" {field}").as_bytes());
         }
-        assert_eq!(Sample::parse(&line), Some(Sample { state: b'T', started: 22, exit_code: 52 }));
+        let sample = Sample { state: b'T', ran: 14 + 15, started: 22, exit_code: 52, crash: None };
+        assert_eq!(Sample::parse(&line), Some(sample));
         assert_eq!(Sample::parse(b"7 (short) T 1"), None);
         assert_eq!(Sample::parse(b""), None);
+    }
+
+    #[test]
+    fn a_handler_that_is_for_once_is_that_of_a_crash() {
+        let [segv, term, all] = [1 << 10, 1 << 14, u32::MAX >> 1];
+        for (blocked, ignored, caught, signal) in [
+            (segv, 0, 0, Some(libc::SIGSEGV)),
+            (segv, 0, all & !segv, Some(libc::SIGSEGV)),
+            (segv, 0, segv, None),
+            (segv, segv, 0, None),
+            (segv | term, 0, 0, None),
+            (all, 0, 0, None),
+            (0, 0, 0, None),
+        ] {
+            assert_eq!(crash(blocked, ignored, caught), signal, "{blocked:x} {ignored:x} {caught:x}");
+        }
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Help for the unit tests.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
+
+use nix::sys::signal::SigSet;
 
 use crate::greeting::{Place, ToolKey};
 use crate::launch::{Carrier, LAUNCH_VERSION, LaunchData, Parameters, Startup};
@@ -14,7 +17,15 @@ pub fn sleeper() -> Child {
 
 /// The same, started as a rank of a job.
 pub fn sleeper_of(nspace: &str, rank: u32) -> Child {
+    sleeper_that_blocks(nspace, rank, SigSet::empty())
+}
+
+/// The same, with signals blocked.
+pub fn sleeper_that_blocks(nspace: &str, rank: u32, signals: SigSet) -> Child {
     let mut command = Command::new("sleep");
+    let block = move || signals.thread_block().map_err(Into::into);
+    // SAFETY: changes the signals of the child's only thread, without memory.
+    unsafe { command.pre_exec(block) };
     command.arg("60").env("PMIX_NAMESPACE", nspace).env("PMIX_RANK", rank.to_string());
     let child = command.spawn().expect("sleep is installed");
     // A child may be seen a moment before its environment.

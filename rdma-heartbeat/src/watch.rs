@@ -327,15 +327,24 @@ impl Watch {
             let is_launched = matches!(slot.occupant, Occupant::Launched(..));
             let (Occupant::Pinned(pin, count) | Occupant::Launched(pin, count)) = &mut slot.occupant else { continue };
             let excused = excused || (self.starts_stopped && is_launched);
-            let is_over = count.observe(now, pin.stopped(), limit);
+            let halted = pin.halted();
+            let is_over = count.observe(now, halted.as_ref().map(|(_, done)| *done), limit);
             self.next_sample = self.next_sample.and(count.next(now, limit));
             if !is_over || excused {
                 continue;
             }
-            let number = slot_number(index);
+            let (number, reason) = (slot_number(index), halted.map_or(RankReason::Stopped, |(reason, _)| reason));
+            if let RankReason::Signaled { signal } = reason {
+                warn!(
+                    rank = slot.rank,
+                    pid = pin.pid(),
+                    signal,
+                    "the rank hangs in its handler of the signal of a crash"
+                );
+            }
             out.push(match segment.occupant(number).1 {
                 Phase::Finalised => Sighting::Stuck(number),
-                _ => Sighting::Dead(slot.rank, RankReason::Stopped),
+                _ => Sighting::Dead(slot.rank, reason),
             });
         }
     }

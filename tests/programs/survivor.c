@@ -127,11 +127,22 @@ static void *stop_later(void *unused) {
     return unused;
 }
 
+/* What a handler of a crash does that wants a lock which the crash has left taken. */
+static void hang(int signal) {
+    (void)signal;
+    for (;;) pause();
+}
+
 static void die(const char *how) {
     if (!strcmp(how, "none")) return;
     event("dies %s", how);
     if (!strcmp(how, "kill")) raise(SIGKILL);
     else if (!strcmp(how, "segv")) { signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); }
+    else if (!strcmp(how, "hang")) {
+        struct sigaction once = {.sa_handler = hang, .sa_flags = (int)SA_RESETHAND};
+        sigaction(SIGSEGV, &once, NULL);
+        raise(SIGSEGV);
+    }
     else if (!strcmp(how, "abort")) { signal(SIGABRT, SIG_DFL); abort(); }
     else if (!strcmp(how, "mpiabort")) MPI_Abort(MPI_COMM_WORLD, 42);
     else if (!strcmp(how, "exit0")) exit(0);

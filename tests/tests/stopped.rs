@@ -21,6 +21,20 @@ fn is_stopped(lab: &Lab, job: Job, operation: &str, victim: u32, limit: Duration
     outcome.require(!process::lives(pid), "the stopped rank has been killed");
 }
 
+/// Open MPI's handler of a crash prints the stack, and waits for ever where the crash was inside `malloc`.
+#[test]
+fn a_rank_that_hangs_in_its_handler_of_a_crash_is_dead() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("allreduce", &[VICTIM]).arguments(&["--die", "hang"]).start(lab);
+        job.wait_until_blocked();
+        let pid = job.pid(VICTIM);
+        let at = job.go();
+        let outcome = job.finish();
+        outcome.recovered(&[VICTIM]).told_within(&[VICTIM], at, STOP_TIMEOUT);
+        outcome.require(!process::lives(pid), "the rank has been killed");
+    });
+}
+
 #[test]
 fn stopped_while_others_receive_from_it() {
     in_lab(|lab| is_stopped(lab, Job::new(), "recv", VICTIM, STOP_TIMEOUT));

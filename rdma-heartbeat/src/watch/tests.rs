@@ -1,10 +1,11 @@
 use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
 
 use super::*;
 use crate::segment::SpawnedJob;
-use crate::testing::{sleeper_of, wait_until};
+use crate::testing::{sleeper_of, sleeper_that_blocks, wait_until};
 
 const LIMIT: Duration = Duration::from_millis(32);
 const JOB: &str = "job@1";
@@ -242,6 +243,29 @@ fn a_stopped_rank_is_dead_after_the_limit_unless_killing_is_off_it_is_then_kille
     assert!(!pin.has_ended());
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// It sleeps in a handler that is for once, as that of Open MPI does which waits for a lock.
+#[test]
+fn a_rank_that_hangs_in_its_handler_of_a_crash_is_dead_after_the_limit() {
+    let (segment, _file) = Segment::create(&[3, 4], 8).unwrap();
+    let crashed = SigSet::from(Signal::SIGSEGV);
+    // Whoever wants to be left alone for a moment has not crashed.
+    let mut children = [sleeper_that_blocks(JOB, 3, crashed), sleeper_that_blocks(JOB, 4, SigSet::all())];
+    (0..).zip(&children).for_each(|(slot, child)| segment.enter(slot, child.id(), Phase::Running));
+    let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, Some(LIMIT), true, 1).unwrap();
+    let pin = Pin::take(children[0].id() as i32).unwrap();
+    wait_until(|| pin.halted().is_some());
+    assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0), Sighting::Pinned(1)]);
+    for now in (4..36).step_by(2) {
+        assert_eq!(look(&mut watch, now, &segment), []);
+    }
+    let signal = Signal::SIGSEGV as i32;
+    assert_eq!(look(&mut watch, 36, &segment), [Sighting::Dead(3, RankReason::Signaled { signal })]);
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub const LEFT_OUT: [&str; 5] = [
     "The node of `mpirun` must live",
     "loops of `MPI_Iprobe` on a dead rank",
     "A node whose `prted` and `ringwatchd` are lost or stopped in the same moment",
-    "A rank that hangs in its own handler of a crash",
+    "A rank that hangs in UCX's handler of a crash",
     "A rank that somebody stops while its node waits for contact",
 ];
 
