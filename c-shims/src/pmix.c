@@ -88,10 +88,21 @@ static pmix_status_t net_allocate(pmix_namespace_t *job, pmix_info_t info[], siz
     return PMIX_SUCCESS;
 }
 
+/* PMIx 5.0.7 gives back twice what it took of the entry of a rank that dies while it connects (ptl_base_connection_hdlr.c,
+ * "error"), and waits for the lock of what it has freed when the job is over. One reference more keeps the entry. */
+static void keep_ranks(pmix_namespace_t *job)
+{
+    pmix_rank_info_t *rank;
+    PMIX_LIST_FOREACH (rank, &job->ranks, pmix_rank_info_t) {
+        PMIX_RETAIN(rank);
+    }
+}
+
 static pmix_status_t net_setup_local(pmix_nspace_env_cache_t *job, pmix_info_t info[], size_t ninfo)
 {
     for (size_t n = 0; n < ninfo; n++) {
         if (PMIX_CHECK_KEY(&info[n], LAUNCH_KEY) && PMIX_BYTE_OBJECT == info[n].value.type) {
+            keep_ranks(job->ns);
             return rw_plugin_local(job->ns->nspace, (const uint8_t *) info[n].value.data.bo.bytes,
                                    info[n].value.data.bo.size, &job->envars);
         }

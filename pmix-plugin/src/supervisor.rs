@@ -439,7 +439,7 @@ fn see_out(job: &Job) {
         let end = |signal| nix::sys::signal::kill(nix::unistd::Pid::this(), signal);
         let _ = end(Signal::SIGTERM);
         std::thread::sleep(LAST_STEPS);
-        // It hangs: PMIx 5.0.7 does where a rank has died while it connected, as it takes down what it knew of that one.
+        // It hangs as it takes itself down.
         crate::environment::remove_session_folder();
         let _ = end(Signal::SIGKILL);
         return;

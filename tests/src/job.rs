@@ -284,6 +284,20 @@ pub fn compile(name: &str, compiler: &str) -> PathBuf {
     target
 }
 
+/// Compiles one of the libraries of this package that are there to be preloaded.
+///
+/// # Panics
+/// If it does not compile.
+#[must_use]
+pub fn compile_library(name: &str) -> PathBuf {
+    let target = PathBuf::from(format!("/tmp/system-tests/{name}.so"));
+    let source = format!("{}/programs/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let target_text = target.display().to_string();
+    let options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"];
+    run("gcc", &[&options[..], &["-o", &target_text, &source]].concat());
+    target
+}
+
 /// Compiles one of the Fortran programs of this package, with `BINDING` defined as this number: 1 is mpif.h, 2 is "use mpi",
 /// 3 is "use mpi_f08".
 ///

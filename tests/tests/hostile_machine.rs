@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use system_tests::job::compile_library;
 use system_tests::lab::{HOSTS, run};
 use system_tests::{Job, Lab, Running, in_lab};
 
@@ -29,19 +30,14 @@ impl WallClock {
     /// Of this host, for jobs whose daemons `agent` starts.
     fn of(lab: &Lab, host: &str) -> Self {
         let folder = lab.folder();
-        let (library, step, agent) = (folder.join("clocks.so"), folder.join("step"), folder.join("agent"));
-        let source = format!("{}/programs/clocks.c", env!("CARGO_MANIFEST_DIR"));
-        let library_text = library.display().to_string();
-        run(
-            "gcc",
-            &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", &library_text, &source],
-        );
+        let (library, step, agent) = (compile_library("clocks"), folder.join("step"), folder.join("agent"));
         fs::write(&step, 0_i64.to_ne_bytes()).expect("a new folder can be written");
         let text = format!(
             "#!/bin/bash\nfor word; do if [[ $word == {host} ]]; then\n\
              while [[ ${{1:-}} == -* ]]; do shift; done; shift\n\
-             exec rw-ssh {host} 'export CLOCK_STEP={} LD_PRELOAD={library_text};' \"$@\"; fi; done\nexec rw-ssh \"$@\"\n",
-            step.display()
+             exec rw-ssh {host} 'export CLOCK_STEP={} LD_PRELOAD={};' \"$@\"; fi; done\nexec rw-ssh \"$@\"\n",
+            step.display(),
+            library.display()
         );
         fs::write(&agent, text).expect("a new folder can be written");
         fs::set_permissions(&agent, Permissions::from_mode(0o755)).expect("the file is ours");

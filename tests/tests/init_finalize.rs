@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use system_tests::diary::PROC_FAILED;
-use system_tests::job::compile;
+use system_tests::job::{compile, compile_library};
 use system_tests::{Job, Lab, Outcome, SLACK, in_lab, process};
 
 const VICTIM: u32 = 5;
@@ -115,6 +115,21 @@ fn killed_inside_init_with_the_default_times() {
         let fault = format!("{VICTIM}:during:kill");
         let job = Job::new().with_default_times().arguments(&["--op", "none", "--init-fault", &fault]);
         ended_or_recovered(&job.run(lab), &[VICTIM]);
+    });
+}
+
+/// It has told PMIx who it is, and is gone when the answer comes. What PMIx 5.0.7 frees then it uses again at the end of the
+/// job: here what is freed is overwritten, so that it does not get away with it.
+#[test]
+fn dies_while_it_connects_on_the_host_of_prterun() {
+    in_lab(|lab| {
+        let preload = format!("LD_PRELOAD={}", compile_library("connects").display());
+        let job =
+            Job::new().options(&["-x", &preload, "-x", "DIES_CONNECTING=1"]).environment("MALLOC_PERTURB_", "128");
+        let outcome = job.arguments(&["--op", "none"]).run(lab);
+        outcome.require(outcome.diaries.has(1, "started"), "the victim comes to die");
+        outcome.require(!outcome.diaries.has(1, "initialised"), "it dies while it connects");
+        ended_or_recovered(&outcome, &[1]);
     });
 }
 
