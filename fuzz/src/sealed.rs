@@ -110,6 +110,7 @@ fn startup(incarnation: u32) -> Startup {
         incarnation,
         roster: None,
         runtime_pid: 0,
+        runtime_started: 0,
         tools: rdma_heartbeat::greeting::Place::default(),
         spawned: Vec::new(),
         known: Vec::new(),

@@ -17,6 +17,7 @@ use rdma_heartbeat::logging::{host, say};
 use rdma_heartbeat::offload;
 use rdma_heartbeat::order::{Order, table};
 use rdma_heartbeat::parameters::{Settings, bad_order};
+use rdma_heartbeat::pin::started;
 use rdma_heartbeat::random;
 use rdma_heartbeat::segment::{Entry, FIRST_RANK_VARIABLE, SEGMENT_VARIABLE, SPARE_ENTRIES, Segment, path_of};
 use rdma_heartbeat::versions::{RELEASE, Refusal};
@@ -261,12 +262,14 @@ fn watch(nspace: &CStr, launch: &LaunchData, me: NodeId, daemon: PathBuf) -> Res
     let capacity = u32::try_from(launch.rank_nodes.len()).unwrap_or(u32::MAX / 2) + 2 * launch.universe;
     let (segment, file) =
         Segment::create(&ranks, capacity.saturating_add(SPARE_ENTRIES)).map_err(|error| error.to_string())?;
+    let runtime_pid = i32::try_from(std::process::id()).unwrap_or(0);
     let startup = Startup {
         launch: launch.clone(),
         me,
         incarnation: 0,
         roster: None,
-        runtime_pid: i32::try_from(std::process::id()).unwrap_or(0),
+        runtime_pid,
+        runtime_started: started(runtime_pid).ok_or("its own file /proc/self/stat cannot be read")?,
         tools: Place::default(),
         spawned: Vec::new(),
         known: Vec::new(),

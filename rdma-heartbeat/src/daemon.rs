@@ -202,7 +202,7 @@ impl Daemon {
         let segment = Segment::open(segment)?;
         // Whoever stops mpirun itself, with Ctrl-Z say, means the job to wait. The other daemons no debugger stops.
         let stop_limit = parameters.stop_timeout.unwrap_or(STOPPED_RUNTIME);
-        let runtime = Runtime::new(startup.runtime_pid, (me != 0).then_some(stop_limit), now)
+        let runtime = Runtime::new(startup.runtime_pid, startup.runtime_started, (me != 0).then_some(stop_limit), now)
             .map_err(|error| Failure::Runtime(startup.runtime_pid, error))?;
         let host = logging::host();
         let server = offload::server_of(parameters, &host).filter(|_| me != 0 && launch.universe > 1);

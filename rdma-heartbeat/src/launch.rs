@@ -14,7 +14,7 @@ use crate::greeting::Place;
 use crate::versions::{Contact, RELEASE};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 11;
+pub const LAUNCH_VERSION: u16 = 12;
 
 /// Largest packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;
@@ -195,6 +195,8 @@ pub struct Startup {
     pub roster: Option<Vec<SocketAddr>>,
     /// Process id of prterun or prted: its end is the end of this node.
     pub runtime_pid: i32,
+    /// When that process started, see [`crate::pin::started`]: another one may have its number since.
+    pub runtime_started: u64,
     /// Where tools find their key.
     pub tools: Place,
     /// Jobs that were spawned since.

@@ -45,6 +45,13 @@ impl From<Errno> for PinError {
     }
 }
 
+/// When the process that has this number now started, in clock ticks since the node did: with its number what names it for
+/// good. `None` if there is no such process.
+#[must_use]
+pub fn started(pid: i32) -> Option<u64> {
+    Some(read_sample(&File::open(format!("/proc/{pid}/stat")).ok()?)?.started)
+}
+
 /// A process of this user, held by descriptors that stay bound to it when its number is given to another.
 #[derive(Debug)]
 pub struct Pin {

@@ -54,15 +54,15 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Pins the runtime daemon. It counts as lost after it was stopped for `stop_limit`; a user may stop mpirun
-    /// itself, so prterun has none.
+    /// Pins the runtime daemon, the process with this number that [`started`](crate::pin::started) then. It counts as lost
+    /// after it was stopped for `stop_limit`; a user may stop mpirun itself, so prterun has none.
     ///
     /// # Errors
     /// If the process cannot be pinned for another reason than that it has ended.
-    pub fn new(pid: i32, stop_limit: Option<Duration>, now: Time) -> Result<Self, PinError> {
+    pub fn new(pid: i32, started: u64, stop_limit: Option<Duration>, now: Time) -> Result<Self, PinError> {
         let pin = match Pin::take(pid) {
             Err(PinError::Gone) => None,
-            other => Some(other?),
+            other => Some(other?).filter(|pin| pin.sample().is_some_and(|sample| sample.started == started)),
         };
         Ok(Self {
             pid,
@@ -200,6 +200,7 @@ impl Runtime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pin::started;
     use crate::testing::{sleeper, wait_until};
 
     fn ms(n: u64) -> Time {
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn an_end_counts_at_once_only_if_ranks_are_left_and_is_said_once() {
-        let mut runtime = Runtime::new(i32::MAX, None, ms(5)).unwrap();
+        let mut runtime = Runtime::new(i32::MAX, 0, None, ms(5)).unwrap();
         assert!(runtime.descriptor().is_none());
         assert_eq!(runtime.look(ms(5), false), None);
         assert_eq!((runtime.deadline(), runtime.is_leaving()), (ms(105), true));
@@ -219,16 +220,28 @@ mod tests {
     }
 
     #[test]
+    fn who_has_the_number_of_one_that_has_ended_is_not_taken_for_it() {
+        let mut child = sleeper();
+        let pid = child.id() as i32;
+        let mut runtime = Runtime::new(pid, started(pid).unwrap() - 1, None, ms(5)).unwrap();
+        assert!(!runtime.kill());
+        assert_eq!(runtime.look(ms(5), true), Some(Loss::Ended));
+        assert_eq!(child.try_wait().unwrap(), None);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
     fn a_closed_socket_counts_after_a_moment_and_a_stop_after_its_limit() {
         let mut child = sleeper();
         let pid = child.id() as i32;
-        let mut hung_up = Runtime::new(pid, None, ms(0)).unwrap();
+        let mut hung_up = Runtime::new(pid, started(pid).unwrap(), None, ms(0)).unwrap();
         assert!(!hung_up.is_leaving());
         hung_up.hang_up(ms(10));
         assert_eq!((hung_up.look(ms(109), true), hung_up.is_leaving()), (None, true));
         assert_eq!(hung_up.look(ms(110), true), Some(Loss::HungUp));
 
-        let mut stopped = Runtime::new(pid, Some(ms(16)), ms(0)).unwrap();
+        let mut stopped = Runtime::new(pid, started(pid).unwrap(), Some(ms(16)), ms(0)).unwrap();
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGSTOP).unwrap();
         let pin = Pin::take(pid).unwrap();
         wait_until(|| pin.stopped().is_some());
@@ -245,7 +258,7 @@ mod tests {
     fn what_somebody_else_has_stopped_stays_so_when_it_is_released() {
         let mut child = sleeper();
         let pid = child.id() as i32;
-        let mut runtime = Runtime::new(pid, None, ms(0)).unwrap();
+        let mut runtime = Runtime::new(pid, started(pid).unwrap(), None, ms(0)).unwrap();
         let pin = Pin::take(pid).unwrap();
         for by_somebody_else in [false, true] {
             if by_somebody_else {

@@ -104,6 +104,7 @@ pub fn startup() -> Startup {
         incarnation: 0,
         roster: None,
         runtime_pid: 0,
+        runtime_started: 0,
         tools: Place::default(),
         spawned: Vec::new(),
         known: Vec::new(),

@@ -2,7 +2,7 @@
 
 mod cluster;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -16,6 +16,7 @@ use std::sync::mpsc::channel;
 use cluster::{Cluster, Node, eventually, launch};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
+use nix::unistd::dup;
 use rdma_heartbeat::history::feed;
 use rdma_heartbeat::launch::SEGMENT_FD;
 use rdma_heartbeat::{privileges, status};
@@ -52,7 +53,16 @@ fn a_daemon_that_serves_has_given_up_every_capability_that_it_does_not_need() {
     let mut launch = launch(&[1, 2]);
     launch.parameters.log = folder.join("%n.log").display().to_string();
     launch.parameters.events = folder.join("events").display().to_string();
+    // A descriptor of the runtime daemon that every program it starts would inherit.
+    let secret = folder.join("secret");
+    let inheritable = dup(File::create(&secret).unwrap()).unwrap();
     let mut cluster = Cluster::running(launch);
+    drop(inheritable);
+    for node in &cluster.nodes {
+        let open = fs::read_dir(format!("/proc/{}/fd", node.daemon.id())).unwrap();
+        let targets: Vec<_> = open.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok()).collect();
+        assert!(!targets.is_empty() && !targets.contains(&secret), "{targets:?}");
+    }
     let own = privileges::permitted();
     // What may be needed, and nothing that the start has needed.
     let needed = privileges::needed(own, own);

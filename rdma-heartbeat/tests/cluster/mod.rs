@@ -21,6 +21,7 @@ use propagation::{EndReason, NodeReason};
 use rdma_heartbeat::control::{Control, Received};
 use rdma_heartbeat::greeting::{Place, ToolKey};
 use rdma_heartbeat::launch::{Carrier, End, FromDaemon, LAUNCH_VERSION, LaunchData, Parameters, Startup, ToDaemon};
+use rdma_heartbeat::pin::started;
 use rdma_heartbeat::seal::{Direction, Opener, Sealer};
 use rdma_heartbeat::segment::{Entry, FLAG_ALL_READY, Phase, Segment};
 use rdma_heartbeat::status::{self, Report};
@@ -249,6 +250,7 @@ impl Node {
             incarnation: 0,
             roster,
             runtime_pid,
+            runtime_started: started(runtime_pid).unwrap(),
             tools: Place::of(&tools_file),
             spawned: Vec::new(),
             known: Vec::new(),
