@@ -202,18 +202,17 @@ impl Line {
             return state.queue.front_mut().is_some_and(Operation::has_ended) && state.conclude(mpi, class);
         }
         let standing = self.standing(mpi);
-        let ended = state
-            .queue
-            .iter_mut()
-            .map_while(|operation| operation.has_ended().then_some((operation.about, operation.code)));
-        let codes: Vec<_> = ended.collect();
+        // Without an operation nothing but the standing is said.
+        let about = state.queue.front().map_or(About::Members, |first| first.about);
+        let of_kind = state.queue.iter_mut().take_while(|operation| operation.about == about);
+        let codes: Vec<_> = of_kind.map_while(|operation| operation.has_ended().then_some(operation.code)).collect();
         // Where the next operation cannot succeed, and none is under way, the others may be waiting in it: Open MPI
         // refuses it here before this module hears of it.
         let is_cut = standing != Standing::Sound && state.queue.is_empty() && !state.inside;
         if codes.is_empty() && !is_cut {
             return false;
         }
-        let mut statement = Box::new(statement(&codes, standing));
+        let mut statement = Box::new(statement(about, &codes, standing));
         // SAFETY: the statement stays in its box until the request has completed, or for ever.
         match unsafe { mpi.shadows.agree(&mut *statement, self.shadow(), self.agreements as Object) } {
             Ok(request) => state.agreeing = Some(Agreement { request, statement }),

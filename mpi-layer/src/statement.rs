@@ -2,8 +2,8 @@
 //!
 //! A statement is four numbers, and the members agree on the least of each: on how many operations all have ended, which
 //! of them somebody had an own error in, on what that was, and on the worst that anybody knows. So one agreement serves all
-//! operations that have ended by then. All counts begin with the first operation that has not been agreed on, which is the
-//! same for all.
+//! operations of one kind that have ended by then. All counts begin with the first operation that has not been agreed on, which
+//! is the same for all, and so is its kind.
 //!
 //! An operation with members of another group ends with what has happened there, and says nothing about this one.
 
@@ -81,18 +81,17 @@ fn standing_of(code: c_int) -> Standing {
     }
 }
 
-/// The statement of a member whose operations have ended with these codes. Whoever knows of a death says so even if all
-/// was successful: Open MPI's algorithms have lost errors before. A word is alone.
-pub fn statement(codes: &[(About, c_int)], known: Standing) -> Statement {
-    let of_members = codes.iter().filter(|(about, _)| *about == About::Members);
-    let standing = match codes {
-        [(About::Word, _), ..] => Standing::Sound,
-        _ => of_members.map(|(_, code)| standing_of(*code)).fold(known, Standing::min),
-    };
+/// The statement of a member whose operations, all of one kind, have ended with these codes. Whoever knows of a death says so
+/// even if all was successful: Open MPI's algorithms have lost errors before.
+pub fn statement(about: About, codes: &[c_int], known: Standing) -> Statement {
     let number = |index: usize| c_int::try_from(index).unwrap_or(NONE);
-    let flawed = codes.iter().position(|(_, code)| *code != 0);
-    let elsewhere = flawed.map(|index| codes[index]).filter(|(about, _)| *about != About::Members);
-    let elsewhere = elsewhere.map_or(Standing::Sound, |(_, code)| standing_of(code));
+    let flawed = codes.iter().position(|code| *code != 0);
+    let of_flawed = || flawed.map_or(Standing::Sound, |index| standing_of(codes[index]));
+    let (elsewhere, standing) = match about {
+        About::Members => (Standing::Sound, codes.iter().map(|code| standing_of(*code)).fold(known, Standing::min)),
+        About::Others => (of_flawed(), known),
+        About::Word => (of_flawed(), Standing::Sound),
+    };
     [number(codes.len()), flawed.map_or(NONE, number), elsewhere as c_int, standing as c_int]
 }
 
@@ -121,7 +120,7 @@ mod tests {
     }
 
     fn one(about: About, code: c_int, known: Standing) -> Statement {
-        statement(&[(about, code)], known)
+        statement(about, &[code], known)
     }
 
     #[test]
@@ -145,10 +144,7 @@ mod tests {
 
     #[test]
     fn those_that_all_have_ended_succeed_up_to_the_first_with_an_error() {
-        let codes = |codes: &[c_int]| {
-            let codes: Vec<_> = codes.iter().map(|code| (About::Members, *code)).collect();
-            statement(&codes, Standing::Sound)
-        };
+        let codes = |codes: &[c_int]| statement(About::Members, codes, Standing::Sound);
         let statements = [codes(&[0, 0, 0]), codes(&[0, 0])];
         assert_eq!(agreed(&statements, 0), Verdict::Go { succeeded: 2, flawed: false, class: None });
         let statements = [codes(&[0, 0, 0]), codes(&[0, ERR_OTHER])];
