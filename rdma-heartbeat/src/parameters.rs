@@ -40,7 +40,7 @@ pub const DEFINITIONS: [Definition; 15] = [
     Definition {
         name: "stop_timeout",
         default: "2s",
-        help: "How long a rank may be stopped (SIGSTOP) before it is declared dead, with unit, 10ms to 1h, or off",
+        help: "How long a rank may be stopped (SIGSTOP), or hang in its handler of a crash, before it is declared dead, with unit, 10ms to 1h, or off; a prted that is stopped is then lost after 2s",
     },
     Definition {
         name: "fence",
@@ -180,7 +180,7 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
             ports: port_range(ports)?,
             log_level: log_level.to_owned(),
             log: destination(log)?,
-            events: events.trim().to_owned(),
+            events: history(events)?,
         },
     })
 }
@@ -195,6 +195,14 @@ fn destination(text: &str) -> Result<String, Invalid> {
             value: text.to_owned(),
             expected: "it must be stderr or an absolute path".into(),
         }),
+    }
+}
+
+/// Where the history goes, if it is kept.
+fn history(text: &str) -> Result<String, Invalid> {
+    match text.trim() {
+        path if path.is_empty() || path.starts_with('/') => Ok(path.to_owned()),
+        _ => Err(Invalid { name: "events", value: text.to_owned(), expected: "it must be an absolute path".into() }),
     }
 }
 
