@@ -392,37 +392,70 @@ impl Inlet for Misnamed {
     }
 }
 
-/// A whole `ringwatchd` on one guest, and on the other a node that offers it slots with a wrong key.
-#[test]
-fn a_wrong_key_is_said_in_the_log_and_heartbeats_stay_datagrams() {
-    const JOB: u64 = 12;
-    let mut launch = launch(&[1, 1]);
-    (launch.job, launch.nspace) = (JOB, "wrong-key".into());
-    (launch.parameters.period, launch.parameters.timeout) = (PERIOD, TIMEOUT);
-    let roster = vec![address_of(JOB, 0), address_of(JOB, 1)];
-    let socket = UdpSocket::bind(roster[guest() as usize - 1]).unwrap();
-    meet("wrong key");
-    if guest() == 1 {
-        let mut node = Node::start(&launch, 0, socket, Some(roster), Phase::Running);
-        let line = "the other side's device refuses the key of the slot";
-        eventually("the log says so", || node.stderr().contains(line).then_some(()));
-        let before = node.report().counters["heartbeats sent"];
-        let name = node.status_name();
-        eventually("datagrams go on", || {
-            (rdma_heartbeat::status::ask(&name).ok()?.counters["heartbeats sent"] >= before + 10).then_some(())
-        });
-        assert!(node.daemon.try_wait().unwrap().is_none() && node.deaths().is_empty(), "{}", node.stderr());
-        std::fs::write(shared("wrong-key-is-over"), "").unwrap();
-    } else {
-        let verbs = Verbs::new(PERIOD).expect("a virtual machine has an RDMA device");
-        let workshop = Box::new(AtOnce::new(WrongKey(verbs)));
-        let mut flags = Flags::new(Some(workshop), false, launch.key, 1, 0, TIMEOUT);
+/// Writes another value than it is to write, with the device's own right to do so.
+struct Forging(Verbs);
+
+struct Forged(Box<dyn Outlet>);
+
+impl Means for Forging {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn open(&mut self, _: SocketAddr, _: u32) -> Result<Box<dyn Inlet>, String> {
+        Err("it only emits".into())
+    }
+
+    fn attach(&mut self, peer: SocketAddr, offer: &[u8], first_packet: u32) -> Result<Box<dyn Outlet>, String> {
+        Ok(Box::new(Forged(self.0.attach(peer, offer, first_packet)?)))
+    }
+}
+
+impl Outlet for Forged {
+    fn answer(&self) -> Vec<u8> {
+        self.0.answer()
+    }
+
+    fn store(&mut self, value: u64) -> Result<bool, String> {
+        self.0.store(value ^ 1)
+    }
+}
+
+/// A job of node 0, a whole `ringwatchd` on the first guest, and node 1, which is none, on the second.
+struct Pair {
+    launch: LaunchData,
+    socket: UdpSocket,
+    roster: Vec<SocketAddr>,
+    over: PathBuf,
+}
+
+impl Pair {
+    fn of(name: &str, job: u64) -> Self {
+        let mut launch = launch(&[1, 1]);
+        (launch.job, launch.nspace) = (job, name.into());
+        (launch.parameters.period, launch.parameters.timeout) = (PERIOD, TIMEOUT);
+        let roster = vec![address_of(job, 0), address_of(job, 1)];
+        let socket = UdpSocket::bind(roster[guest() as usize - 1]).unwrap();
+        meet(name);
+        Self { launch, socket, roster, over: shared(&format!("{name}-is-over")) }
+    }
+
+    fn node_0(self, look: impl FnOnce(&mut Node)) {
+        let mut node = Node::start(&self.launch, 0, self.socket, Some(self.roster), Phase::Running);
+        look(&mut node);
+        std::fs::write(self.over, "").unwrap();
+    }
+
+    /// Plays node 1 with this device until the other guest has seen enough; `beat` is what it does four times a period.
+    fn node_1(self, means: impl Means + 'static, mut beat: impl FnMut(&mut Flags, &mut Network)) {
+        let workshop = Box::new(AtOnce::new(means));
+        let mut flags = Flags::new(Some(workshop), false, self.launch.key, 1, 0, TIMEOUT);
         flags.settle(Some(0), Some(0));
-        let mut network = Network::new(Box::new(Udp::new(socket.into()).unwrap()), &launch, 1, 0);
-        network.set_roster(&roster);
+        let mut network = Network::new(Box::new(Udp::new(self.socket.into()).unwrap()), &self.launch, 1, 0);
+        network.set_roster(&self.roster);
         eventually("the other guest has seen it", || {
             let now = rdma_heartbeat::clock::now();
-            network.send(0, &Message::Heartbeat { count: 1 });
+            beat(&mut flags, &mut network);
             while let Some(datagram) =
                 network.receive().or_else(|| network.receive_heartbeat(now).map(|(heartbeat, _)| heartbeat))
             {
@@ -438,10 +471,58 @@ fn a_wrong_key_is_said_in_the_log_and_heartbeats_stay_datagrams() {
             }
             assert_eq!(flags.look(), None);
             std::thread::sleep(PERIOD / 4);
-            shared("wrong-key-is-over").exists().then_some(())
+            self.over.exists().then_some(())
         });
     }
+}
+
+/// A whole `ringwatchd` on one guest, and on the other a node that offers it slots with a wrong key.
+#[test]
+fn a_wrong_key_is_said_in_the_log_and_heartbeats_stay_datagrams() {
+    let pair = Pair::of("wrong-key", 12);
+    if guest() == 1 {
+        pair.node_0(|node| {
+            let line = "the other side's device refuses the key of the slot";
+            eventually("the log says so", || node.stderr().contains(line).then_some(()));
+            let before = node.report().counters["heartbeats sent"];
+            let name = node.status_name();
+            eventually("datagrams go on", || {
+                (rdma_heartbeat::status::ask(&name).ok()?.counters["heartbeats sent"] >= before + 10).then_some(())
+            });
+            assert!(node.daemon.try_wait().unwrap().is_none() && node.deaths().is_empty(), "{}", node.stderr());
+        });
+    } else {
+        let verbs = Verbs::new(PERIOD).expect("a virtual machine has an RDMA device");
+        pair.node_1(WrongKey(verbs), |_, network| network.send(0, &Message::Heartbeat { count: 1 }));
+    }
     meet("wrong key is over");
+}
+
+/// The device lets it write the slot of a running `ringwatchd`: no value without the job's key is a heartbeat there.
+#[test]
+fn forged_values_in_a_slot_are_no_heartbeats_and_their_sender_is_declared() {
+    let pair = Pair::of("forged", 14);
+    if guest() == 1 {
+        pair.node_0(|node| {
+            node.expect("NodeDead", |packet| match packet {
+                FromDaemon::NodeDead { node: 1, reason: NodeReason::Silent, .. } => Some(()),
+                _ => None,
+            });
+            let counters = node.report().counters;
+            assert!(counters["flags refused"] >= 10 && counters["flags seen"] == 0, "{counters:?}");
+        });
+    } else {
+        let verbs = Verbs::new(PERIOD).expect("a virtual machine has an RDMA device");
+        let mut writes = false;
+        pair.node_1(Forging(verbs), |flags, network| {
+            writes |= flags.raise(0);
+            if !writes {
+                network.send(0, &Message::Heartbeat { count: 1 });
+            }
+        });
+        assert!(writes, "its writes were acknowledged");
+    }
+    meet("forged is over");
 }
 
 /// A remote shell to the other guest: sends the command there in a line, and then its own input.

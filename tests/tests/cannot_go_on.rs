@@ -65,10 +65,10 @@ fn without_fencing(lab: &Lab, words: &[&str], strike: impl FnOnce(&mut Running<'
     strike(&mut job);
     let outcome = job.finish();
     outcome.require(outcome.diaries.all("done").next().is_none(), "no rank goes on");
-    // Nobody may kill what has lost its runtime daemon: that is what switching fencing off means.
-    for orphan in process::on_hosts().iter().filter(|one| one.name == "survivor" && one.parent == 1) {
-        outcome.require(orphan.host == "h3", "only ranks of the lost node are left to themselves");
-        process::signal(orphan.pid, libc::SIGKILL);
+    // Nobody may kill what is on a lost node: that is what switching fencing off means.
+    for left in process::on_hosts().iter().filter(|one| one.host == "h3" && ["prted", "survivor"].contains(&&*one.name))
+    {
+        process::signal(left.pid, libc::SIGKILL);
     }
     outcome.gave_up(&[&["fencing"], words].concat());
 }
@@ -88,6 +88,25 @@ fn a_prted_is_killed_and_fencing_is_off() {
         without_fencing(lab, &["node 2"], |job| {
             job.loses("h3");
             process::signal(job.runtime("h3"), libc::SIGKILL);
+        });
+    });
+}
+
+#[test]
+fn a_prted_is_stopped_and_fencing_is_off() {
+    in_lab(|lab| {
+        without_fencing(lab, &["node 2"], |job| {
+            job.loses("h3");
+            process::signal(job.runtime("h3"), libc::SIGSTOP);
+        });
+    });
+}
+
+#[test]
+fn a_link_is_cut_and_fencing_is_off() {
+    in_lab(|lab| {
+        without_fencing(lab, &["node 2"], |job| {
+            let _ = job.cut("h3");
         });
     });
 }

@@ -261,6 +261,23 @@ fn ringwatchd_killed_after_a_recovery() {
     });
 }
 
+/// A `ringwatchd` beside `prterun` that cannot be started again: nobody is left to put deaths into one order.
+#[test]
+fn a_job_whose_ringwatchd_beside_prterun_cannot_come_back_ends() {
+    in_lab(|lab| {
+        let (daemon, armed) = daemon_that("ringwatchd-once", "exit 1");
+        let job = Job::new().parameter("daemon", &daemon).blocked_in("mixed", &[]).arguments(&["--hold"]);
+        let mut job = job.start(lab);
+        job.wait_until_blocked();
+        std::fs::write(&armed, "").expect("/tmp can be written");
+        let pids: Vec<i32> = job.ranks().into_iter().map(|rank| job.pid(rank)).collect();
+        ["h2", "h3", "h4"].iter().for_each(|host| job.loses(host));
+        process::signal(job.watcher("h1").pid, libc::SIGKILL);
+        job.wait_until_gone("ranks", &pids, TIMEOUT * 2 + SLACK);
+        job.finish().gave_up(&["prterun's node"]);
+    });
+}
+
 /// A `ringwatchd` that cannot be started again: its node counts as lost.
 #[test]
 fn a_node_whose_ringwatchd_cannot_come_back_is_lost() {

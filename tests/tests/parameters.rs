@@ -14,7 +14,7 @@ use system_tests::process::{frames_sent, lives};
 use system_tests::{Job, Lab, Running, in_lab};
 
 /// All parameters, with their defaults as `pmix_info` shows them.
-const DEFAULTS: [(&str, &str); 13] = [
+const DEFAULTS: [(&str, &str); 15] = [
     ("enable", "true"),
     ("period", "100ms"),
     ("timeout", "10"),
@@ -28,6 +28,8 @@ const DEFAULTS: [(&str, &str); 13] = [
     ("port_range", "0"),
     ("log_level", "warn"),
     ("log", "stderr"),
+    ("events", ""),
+    ("daemon", ""),
 ];
 
 fn number(host: &str, name: &str) -> u64 {
@@ -189,6 +191,7 @@ fn values_out_of_range_stop_the_launch() {
             ("log_level", "loud", "error, warn, info, debug, trace"),
             ("offload", "h3", "HOST=MACHINE"),
             ("log", "ring.log", "stderr or an absolute path"),
+            ("events", "history.jsonl", "an absolute path"),
             ("transport", "pigeon", "auto"),
             ("port_range", "70000-70001", "1024"),
         ] {

@@ -7,6 +7,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use system_tests::job::compile_library;
 use system_tests::lab::run;
 use system_tests::{Job, Lab, in_lab};
 
@@ -50,6 +51,36 @@ fn refused_job(lab: &Lab, job: Job, hosts: &[&str], places: &[(&str, &Path)]) ->
     outcome.require(sentences.len() == 1, &format!("one sentence says why, not {sentences:?}"));
     outcome.left_nothing();
     sentences[0].to_owned()
+}
+
+/// Of a PMIx that it was not built for, or a PRRTE that it does not know, the plugin says so, and the job is one of stock.
+#[test]
+fn a_plugin_in_a_release_that_it_cannot_serve_leaves_the_job_alone() {
+    in_lab(|lab| {
+        let library = compile_library("releases").display().to_string();
+        // PRRTE itself refuses daemons of another release.
+        for (job, variable, release, said) in [
+            (Job::new(), "OTHER_PMIX", "OpenPMIx 5.0.6", "is loaded into 'OpenPMIx 5.0.6'"),
+            (Job::new().on(&["h1"], 2), "OTHER_PRRTE", "4.1.0", "ringwatch knows PRRTE 3.0, this is 4.1.0"),
+        ] {
+            let job = job.environment("LD_PRELOAD", &library).environment(variable, release);
+            let mut job = job.arguments(&["--op", "allreduce", "--hold"]).start(lab);
+            job.wait_until_blocked();
+            if job.processes().iter().any(|process| process.name == "ringwatchd") {
+                job.fail("no node has a ringwatchd");
+            }
+            job.end();
+            let outcome = job.finish();
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0");
+            let done = |rank: &u32| outcome.diaries.has(*rank, "done");
+            outcome.require(outcome.survivors(&[]).iter().all(done), "every rank comes to its end");
+            let sentences = outcome.sentences();
+            let is_said = |sentence: &&str| sentence.contains(said) && sentence.ends_with("runs as without ringwatch");
+            outcome
+                .require(sentences.len() == 1 && sentences.iter().all(is_said), &format!("{said}, not {sentences:?}"));
+            outcome.left_nothing();
+        }
+    });
 }
 
 #[test]
