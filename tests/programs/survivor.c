@@ -248,13 +248,13 @@ static int living_peer(void) {
     return MPI_PROC_NULL;
 }
 
-/* For how many milliseconds of its life others have kept this rank from a processor. */
+/* For how many milliseconds of its life others have kept this rank from a processor, and for how many it has run. */
 static void note_kept(void) {
-    long long ran, waited = 0;
+    long long ran = 0, waited = 0;
     FILE *file = fopen("/proc/self/schedstat", "r");
-    if (file && fscanf(file, "%lld %lld", &ran, &waited) != 2) waited = 0;
+    if (file && fscanf(file, "%lld %lld", &ran, &waited) != 2) ran = waited = 0;
     if (file) fclose(file);
-    event("kept %lld", waited / 1000000);
+    event("kept %lld %lld", waited / 1000000, ran / 1000000);
 }
 
 /* Stays in the operation until it fails, or until "end" where all can agree. */

@@ -180,23 +180,28 @@ impl Outcome {
             .map(|e| e.at)
     }
 
-    /// Every survivor was told within `limit` of `since`. Who was not says how long others kept it from a processor meanwhile.
+    /// Every survivor was told within `limit` of `since`. Who was not says how long others kept it from a processor meanwhile,
+    /// and how long it ran.
     pub fn told_within(&self, dead: &[u32], since: Duration, limit: Duration) -> &Self {
-        for rank in self.survivors(dead) {
-            let told = self.diaries.first(rank, "error").map(|entry| entry.at.saturating_sub(since));
-            let kept = self.kept_from_running(rank);
+        let survivors = self.survivors(dead);
+        let told = |rank: &u32| self.diaries.first(*rank, "error").map(|entry| entry.at.saturating_sub(since));
+        let times: Vec<_> = survivors.iter().map(told).collect();
+        for (rank, told) in survivors.iter().zip(&times) {
+            let [kept, ran] = [0, 1].map(|place| self.since_blocked(*rank, place));
             let what = format!(
-                "rank {rank} is told within {limit:?} (+ {SLACK:?}), not {told:?}, of which others ran {kept:?}"
+                "rank {rank} is told within {limit:?} (+ {SLACK:?}), not {told:?}, of which others ran {kept:?} and it ran \
+                 {ran:?}; ranks {survivors:?} after {times:?}"
             );
             self.require(told.is_some_and(|told| told <= limit + SLACK), &what);
         }
         self
     }
 
-    /// How long others kept a rank from a processor from when it was blocked until it was told, if it says so.
-    fn kept_from_running(&self, rank: u32) -> Duration {
-        let mut kept = self.diaries.of(rank).filter(|entry| entry.event == "kept").filter_map(|entry| entry.number(0));
-        match (kept.next(), kept.next()) {
+    /// What a rank's notes of itself grew by in this place from when it was blocked until it was told.
+    fn since_blocked(&self, rank: u32, place: usize) -> Duration {
+        let notes = self.diaries.of(rank).filter(|entry| entry.event == "kept");
+        let mut notes = notes.filter_map(|entry| entry.number(place));
+        match (notes.next(), notes.next()) {
             (Some(blocked), Some(told)) => Duration::from_millis(u64::from(told.saturating_sub(blocked))),
             _ => Duration::ZERO,
         }
