@@ -12,7 +12,7 @@
 //! | [`spawned`] | who was spawned, and came to an end |
 //! | [`declared`] | whom the history declares dead, and who had to be |
 //! | [`verdict`] | what is to be true then |
-//! | [`limits`] | what README's limits excuse of it, and nothing else |
+//! | [`limits`] | what docs/limits.md excuses of it, and nothing else |
 //! | [`pulse`] | how well the machine let processes run meanwhile |
 //! | [`bundle`] | what a broken promise leaves for people to read |
 

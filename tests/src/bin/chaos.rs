@@ -46,6 +46,9 @@ const END: Duration = Duration::from_secs(20);
 /// Of what is known about a job that broke a promise so many lines come at the end.
 const LINES_OF_BROKEN: usize = 100;
 
+/// Of so many jobs at least half must do without an excuse, or the run shows too little.
+const MANY: u32 = 100;
+
 /// What has been counted.
 #[derive(Default)]
 struct Counts {
@@ -56,6 +59,8 @@ struct Counts {
     overlaps: usize,
     families: BTreeMap<&'static str, u32>,
     limits: BTreeMap<&'static str, Vec<u64>>,
+    /// Jobs that were excused by any of them.
+    excused: u32,
     /// Jobs whose relay was late.
     late: Vec<u64>,
     /// Why each broken one is.
@@ -85,10 +90,16 @@ impl Counts {
         match &ran.verdict {
             Verdict::Held => {}
             Verdict::Excused(names) => {
-                names.iter().for_each(|name| self.limits.entry(name).or_default().push(plan.seed))
+                self.excused += 1;
+                names.iter().for_each(|name| self.limits.entry(name).or_default().push(plan.seed));
             }
             Verdict::Broken(why) => self.broken.push((plan.seed, why.clone())),
         }
+    }
+
+    /// Whether it was seldom enough that a job needed an excuse.
+    fn shows_enough(&self) -> bool {
+        self.jobs < MANY || self.excused <= self.jobs / 2
     }
 
     fn print(&self, plan_only: bool) {
@@ -104,7 +115,7 @@ impl Counts {
         }
         println!("{} faults carried out: {}", self.struck(false), list(&self.carried));
         println!("they struck {}; while another one lasted: {}", list(&self.moments), self.overlaps);
-        println!("limits of README that are kept away from: {}", LEFT_OUT.join("; "));
+        println!("limits (docs/limits.md) that are kept away from: {}", LEFT_OUT.join("; "));
         println!("never struck by itself: rank 0 before MPI_Finalize, because it lets the job end; a spawned rank");
         println!(
             "never struck again: a host that has been cut, has died or has lost its prted; never stopped and continued: \
@@ -112,7 +123,7 @@ impl Counts {
         );
         println!("jobs in which the relay of the bad network was late: {} {:?}", self.late.len(), self.late);
         for (name, seeds) in &self.limits {
-            let whose = if MACHINE.contains(name) { "by this machine" } else { "by a limit of README" };
+            let whose = if MACHINE.contains(name) { "by this machine" } else { "by a limit in docs/limits.md" };
             println!("excused {whose}, {} jobs: {name} {seeds:?}", seeds.len());
         }
         // The bundle may be out of reach for who reads this.
@@ -122,6 +133,9 @@ impl Counts {
         }
         for (seed, why) in &self.broken {
             println!("broken: {seed}: {}", why.lines().next().unwrap_or_default());
+        }
+        if !self.shows_enough() {
+            println!("too many jobs were excused, {} of {}: this run shows too little", self.excused, self.jobs);
         }
         println!("broken promises: {}", self.broken.len());
     }
@@ -154,7 +168,7 @@ fn main() -> ExitCode {
         }
     }
     counts.print(arguments.plan);
-    if counts.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if counts.broken.is_empty() && counts.shows_enough() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs one job, and once more where this machine was in the way: twice at the same place it is not the machine.

@@ -1,4 +1,4 @@
-//! What a limit that README names may do to a job, or this machine where it does not let processes run: end it, or take a
+//! What a limit that docs/limits.md names may do to a job, or this machine where it does not let processes run: end it, or take a
 //! node along. That excuses no more: all other promises hold for whoever is left.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use super::inject::Struck;
 use super::plan::Plan;
 use crate::TIMEOUT;
 
-/// Ends the job. Like all limits it has README's words.
+/// Ends the job. Like all limits it has the words of docs/limits.md.
 pub const INIT: &str = "A failure before every rank has left `MPI_Init` ends the job";
 /// Ends the job.
 pub const SPAWNING: &str = "A death among those that are being spawned, before they have left `MPI_Init`, or among those \
@@ -153,9 +153,7 @@ mod tests {
 
     #[test]
     fn every_limit_is_in_the_manual() {
-        let readme = include_str!("../../../README.md");
-        let (_, limits) = readme.split_once("## Limits").expect("there are limits");
-        let limits: Vec<&str> = limits.split_whitespace().collect();
+        let limits: Vec<&str> = include_str!("../../../docs/limits.md").split_whitespace().collect();
         for limit in [INIT, SPAWNING, FREED_RECEIVE, FINALIZE, LAST_MOMENTS, ADJOINING].iter().chain(&LEFT_OUT) {
             assert!(limits.join(" ").contains(limit), "{limit}");
         }

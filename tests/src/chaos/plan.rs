@@ -8,7 +8,7 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 /// Families of operations, see `programs/families.h`.
 const FAMILIES: [&str; 11] =
     ["p2p", "any", "rooted", "all", "vector", "nonblocking", "persistent", "neighbour", "compute", "window", "file"];
-/// The one in which a death ends the job, as README says.
+/// The one in which a death ends the job, as docs/limits.md says.
 const SPAWN: &str = "spawn";
 /// A seed whose plan and those of the following, until they have this many faults, leave out no kind of fault, no moment and
 /// no family.
