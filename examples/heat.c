@@ -11,7 +11,7 @@
  * The iteration count is fixed and nothing is added up across rows, so the
  * answer is the same to the last bit for any number of ranks.
  *
- *   mpicc -O2 -o heat heat.c
+ *   mpicc -O2 -o heat heat.c -lm
  *   mpirun --with-ft ulfm -n 8 ./heat [--rows N] [--columns N] [--iterations N]
  *       [--checkpoint-every N] [--pace MICROSECONDS] [--events DIR]
  */

@@ -50,7 +50,7 @@ const NUMBERING: c_int = -9;
 const WRONG_ARGUMENTS: [c_int; 2] = [-5, 5];
 /// `OMPI_ERROR`
 const ERROR: c_int = -1;
-/// Of `mca_pml_base_module_t`.
+/// Of `mca_pml_base_module_t`: those that do not block.
 const RECEIVE: usize = 8;
 const SEND: usize = 11;
 const PROBE: usize = 13;

@@ -14,13 +14,19 @@ use crate::requests::Requests;
 use crate::shadows::Shadows;
 use crate::turn::Turn;
 
-/// Functions in a communicator's table, and among them the first ones of each kind.
+/// Functions in a communicator's table (`mca_coll_base_comm_coll_t`).
 pub const SLOTS: usize = 69;
+/// The barrier.
 pub const BARRIER: usize = 6;
+/// The first non-blocking one.
 pub const NONBLOCKING: usize = 17;
+/// The first persistent one.
 pub const PERSISTENT: usize = 34;
+/// The first one among neighbours.
 pub const NEIGHBOR: usize = 51;
+/// The first non-blocking one among neighbours.
 pub const INEIGHBOR: usize = 56;
+/// The first persistent one among neighbours.
 pub const NEIGHBOR_INIT: usize = 61;
 
 /// Of `ompi_communicator_t`.

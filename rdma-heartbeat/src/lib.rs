@@ -1,7 +1,19 @@
 //! `ringwatchd`, the per-node offload daemon, and the transports that carry the protocol of `propagation`.
 //!
-//! The modules [`launch`] and [`segment`] are the client side: what the plugin in the runtime daemons and the component
-//! in the ranks share with the daemon. The others are the daemon itself and its command line tool:
+//! The client side is what the plugin in the runtime daemons and the component in the ranks share with the daemon, and what
+//! of the plugin needs nothing of PMIx and so can be tested here:
+//!
+//! | module | one idea |
+//! |---|---|
+//! | [`launch`] | what plugin and daemon say to each other |
+//! | [`segment`] | the node's failure log and the slots of its ranks, in shared memory |
+//! | [`parameters`], [`defaults`], [`order`] | what a user can set, what of Open MPI changes then, and the order of the ring |
+//! | [`jobs`], [`ports`], [`postponed`] | spawned jobs: numbers of their ranks, where they meet, who is yet to be heard of |
+//! | [`request`] | what `mpirun` was asked for: no I/O |
+//! | [`refusing`] | telling node 0 that a node takes no part in the job |
+//! | [`stall`] | whether a `ringwatchd` hangs |
+//!
+//! The others are the daemon itself and its command line tool:
 //!
 //! | module | one idea |
 //! |---|---|
@@ -15,6 +27,8 @@
 //! | [`transport`] | datagrams between nodes |
 //! | [`watch`] | the ranks of this node |
 //! | [`runtime`] | this node's runtime daemon |
+//! | [`launched`] | who was started for a rank, before any has registered |
+//! | [`inquiry`], [`bell`] | asking what may take its time away from the loop, and waking that up |
 //! | [`pin`] | a process that is held fast while it is watched |
 //! | [`procfs`] | what the kernel says about a process: no I/O |
 //! | [`lifeline`] | hearing of a death at its beginning |
@@ -29,7 +43,6 @@
 //! | [`distribution`] | how often which time was measured: no I/O |
 //! | [`parameter_file`] | a value set in the file of parameters, for `ringwatch calibrate` |
 //! | [`leftovers`] | shared memory that ranks left behind |
-//! | [`request`] | what `mpirun` was asked for: no I/O |
 //! | [`values`] | what the command line of `ringwatch` says: no I/O |
 //! | [`terminal`] | text that acts on no terminal: no I/O |
 //! | [`interfaces`] | names, addresses and subnets of interfaces: no I/O |

@@ -351,14 +351,15 @@ impl Segment {
         self.word(self.slot_offset(slot) + HELD).load(Ordering::Acquire) != 0
     }
 
-    /// Takes note that a rank has reported to MPI what the first `count` entries of the log say, at `now`.
+    /// Takes note that a rank has reported to MPI what the first `count` entries of the log say, at `now` on [`crate::clock`].
     pub fn note_raised(&self, slot: u32, count: u32, now: Duration) {
         let offset = self.slot_offset(slot) + RAISED;
         self.word(offset + 4).store(clock_word(now), Ordering::Relaxed);
         self.word(offset).store(count, Ordering::Release);
     }
 
-    /// How many entries of the log a rank has reported to MPI, and when, if that was within half an hour of `now`.
+    /// How many entries of the log a rank has reported to MPI, and when on [`crate::clock`]: right if that was within half an
+    /// hour of `now`.
     #[must_use]
     pub fn raised(&self, slot: u32, now: Duration) -> (u32, Duration) {
         let offset = self.slot_offset(slot) + RAISED;
@@ -366,8 +367,8 @@ impl Segment {
         (count, time_of(self.word(offset + 4).load(Ordering::Relaxed), now))
     }
 
-    /// Takes note that `function` of MPI has raised an error of this class in a rank, at `now`. Only one thread may do so
-    /// at a time. Names are kept as far as they are such.
+    /// Takes note that `function` of MPI has raised an error of this class in a rank, at `now` on [`crate::clock`].
+    /// Only one thread may do so at a time. Names are kept as far as they are such.
     pub fn note_error(&self, slot: u32, class: &str, function: &str, now: Duration) {
         let offset = self.slot_offset(slot) + ERROR;
         let errors = self.word(offset).load(Ordering::Relaxed) & !1;
