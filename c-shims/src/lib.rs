@@ -59,9 +59,14 @@ pub mod prte {
         /// Has daemons that ask for the addresses of a process told that there are none, if `rw_plugin_has_ended` says so. Takes
         /// `prte_rml_base` and `prte_rml_send_buffer_nb`; does nothing if no such question is expected.
         pub fn rw_prte3_answer_for_the_ended(messages: *mut c_void, send: *mut c_void);
-        /// Switches a parameter of PRRTE's framework `state` on, the default for jobs whose launch does not say; false, and
-        /// nothing is done, if there is no such parameter or the user has set it.
-        pub fn rw_prte3_switch_on(parameter: *const c_char) -> bool;
+        /// Switches a parameter of one of PRRTE's frameworks on; false, and nothing is done, if there is no such parameter or
+        /// the user has set it.
+        pub fn rw_prte3_switch_on(framework: *const c_char, parameter: *const c_char) -> bool;
+        /// Gives one that is an `int` this value, on the same terms.
+        pub fn rw_prte3_set_number(framework: *const c_char, parameter: *const c_char, number: c_int) -> bool;
+        /// Adds a parameter to `prted_cmd_line`, at whose address `command_line` is; false if there is no memory.
+        pub fn rw_prte3_tell_daemons(command_line: *mut c_void, parameter: *const c_char, value: *const c_char)
+        -> bool;
         /// Number of runtime daemons, prterun's own included.
         pub fn rw_prte3_num_daemons(process_info: *const c_void) -> u32;
         /// Calls `prte_get_proc_daemon_vpid`.

@@ -162,18 +162,43 @@ void rw_prte3_answer_for_the_ended(void *messages, void *send)
     }
 }
 
-/* PRRTE keeps its parameters in PMIx's registry. */
-bool rw_prte3_switch_on(const char *parameter)
+/* Where PRRTE, which keeps its parameters in PMIx's registry, has the value of one that nobody has set. */
+static void *unset(const char *framework, const char *parameter)
 {
-    bool *storage = NULL;
+    void *storage = NULL;
     pmix_mca_base_var_source_t source = PMIX_MCA_BASE_VAR_SOURCE_MAX;
-    int index = pmix_mca_base_var_find("prte", "state", "base", parameter);
-    if (0 > index || PMIX_SUCCESS != pmix_mca_base_var_get_value(index, &storage, &source, NULL) || NULL == storage
+    int index = pmix_mca_base_var_find("prte", framework, "base", parameter);
+    if (0 > index || PMIX_SUCCESS != pmix_mca_base_var_get_value(index, &storage, &source, NULL)
         || PMIX_MCA_BASE_VAR_SOURCE_DEFAULT != source) {
-        return false;
+        return NULL;
     }
-    *storage = true;
-    return true;
+    return storage;
+}
+
+bool rw_prte3_switch_on(const char *framework, const char *parameter)
+{
+    bool *storage = unset(framework, parameter);
+    if (NULL != storage) {
+        *storage = true;
+    }
+    return NULL != storage;
+}
+
+bool rw_prte3_set_number(const char *framework, const char *parameter, int number)
+{
+    int *storage = unset(framework, parameter);
+    if (NULL != storage) {
+        *storage = number;
+    }
+    return NULL != storage;
+}
+
+bool rw_prte3_tell_daemons(void *command_line, const char *parameter, const char *value)
+{
+    char ***words = command_line;
+    return PMIX_SUCCESS == PMIx_Argv_append_nosize(words, "--prtemca")
+           && PMIX_SUCCESS == PMIx_Argv_append_nosize(words, parameter)
+           && PMIX_SUCCESS == PMIx_Argv_append_nosize(words, value);
 }
 
 uint32_t rw_prte3_num_daemons(const void *process_info)

@@ -92,6 +92,14 @@ pub fn check(settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
+/// prterun is about to start the other daemons, for a job that is ours if it is launched.
+pub fn before_the_daemons(settings: &Settings) {
+    // A runtime that cannot be served is refused when the job is launched.
+    if let (true, Ok(runtime)) = (settings.enable, RUNTIME.get_or_init_with(prte_hooks::find)) {
+        runtime.daemons_start_ranks_in_order();
+    }
+}
+
 /// prterun launches the job `nspace`: makes the launch data, or `None` if the job is none of ours.
 ///
 /// # Errors
@@ -174,7 +182,7 @@ fn prepare(nspace: &CStr, runtime: &dyn Runtime, settings: Settings) -> Result<(
         agent: environment::remote_shell(),
         rank_environment: environment::component_path().into_iter().collect(),
         // Like the first job, what it spawns.
-        changes: runtime.survive_failures(),
+        changes: runtime.survive_failures().into_iter().chain(runtime.starts_ranks_in_order()).collect(),
         ranks_register: environment::ranks_have_component(),
         ranks_start_stopped: environment::starts_ranks_stopped(),
         parameters: settings.parameters,

@@ -66,7 +66,9 @@ pub extern "C" fn rw_plugin_open() -> c_int {
                 if all.enable && !environment::has_net_component() {
                     return Err(half("pnet", "psensor"));
                 }
-                job::check(&all)
+                job::check(&all)?;
+                job::before_the_daemons(&all);
+                Ok(())
             });
             if let Err(problem) = usable {
                 refuse(&problem);

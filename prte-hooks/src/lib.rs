@@ -43,6 +43,13 @@ pub trait Runtime: Send + Sync {
     /// Has jobs that are launched from now on go on without ranks that fail, as `mpirun --with-ft` has the first one, unless
     /// the user wants it otherwise. Returns the parameters that it has changed, as a user would write them.
     fn survive_failures(&self) -> Vec<String>;
+    /// Has the daemons that are still to be started each start its ranks in its own thread, unless the user wants it
+    /// otherwise: with threads of their own PRRTE hears of the end of a short-lived rank before it knows the rank. Only while
+    /// PRRTE's own thread waits for this one.
+    fn daemons_start_ranks_in_order(&self);
+    /// Has this daemon do so, too, before it has started any. Returns the parameter that it has changed, as a user would write
+    /// it.
+    fn starts_ranks_in_order(&self) -> Option<String>;
     /// What a state means.
     fn classify(&self, state: u32) -> ProcessEvent;
     /// Whether the daemons have been told to end.

@@ -41,6 +41,7 @@ pub struct Prte3 {
     messages: *mut c_void,
     send_message: *mut c_void,
     process_info: *const c_void,
+    daemon_parameters: *mut c_void,
     daemon_of: *mut c_void,
     host_of: *mut c_void,
     activate_proc: *mut c_void,
@@ -72,6 +73,7 @@ impl Prte3 {
                 messages: need(c"prte_rml_base")?,
                 send_message: need(c"prte_rml_send_buffer_nb")?,
                 process_info: need(c"prte_process_info")?,
+                daemon_parameters: need(c"prted_cmd_line")?,
                 daemon_of: need(c"prte_get_proc_daemon_vpid")?,
                 host_of: need(c"prte_get_proc_hostname")?,
                 activate_proc: need(c"prte_state_base_activate_proc_state")?,
@@ -124,10 +126,25 @@ impl Runtime for Prte3 {
     fn survive_failures(&self) -> Vec<String> {
         let switch_on = |name: &&CStr| {
             // SAFETY: a terminated string; PRRTE's thread, which alone reads the parameters, waits for the caller.
-            unsafe { prte::rw_prte3_switch_on(name.as_ptr()) }
+            unsafe { prte::rw_prte3_switch_on(c"state".as_ptr(), name.as_ptr()) }
         };
         let changed = [c"recoverable", c"notify_errors"].into_iter().filter(switch_on);
         changed.map(|name| format!("state_base_{}=true", name.to_string_lossy())).collect()
+    }
+
+    fn daemons_start_ranks_in_order(&self) {
+        // SAFETY: the address of libprrte's own list of words, which its thread, waiting for the caller, reads when it starts
+        // daemons. What the user wants is before it in their command line, and counts (`plm_base_launch_support.c`).
+        unsafe {
+            prte::rw_prte3_tell_daemons(self.daemon_parameters, c"odls_base_max_threads".as_ptr(), c"0".as_ptr())
+        };
+    }
+
+    fn starts_ranks_in_order(&self) -> Option<String> {
+        // SAFETY: terminated strings; the parameter is an `int`, which PRRTE's thread, waiting for the caller, reads when it
+        // starts its first rank.
+        let changed = unsafe { prte::rw_prte3_set_number(c"odls".as_ptr(), c"max_threads".as_ptr(), 0) };
+        changed.then(|| "odls_base_max_threads=0".into())
     }
 
     fn classify(&self, state: u32) -> ProcessEvent {
