@@ -332,8 +332,12 @@ impl Daemon {
         }
         let (pid, me) = (self.runtime.pid(), self.startup.me);
         if self.finished {
-            info!(pid, "the runtime daemon has left after the end of the job");
-            self.leave(now);
+            info!(pid, "the runtime daemon has left after the end of its ranks");
+            // It leaves like this, too, when it has lost prterun and killed its ranks. Which of the two it is, the others say,
+            // or their silence.
+            if me == 0 || loss == Loss::Stopped || !matches!(self.link, Link::Ring(_)) {
+                self.leave(now);
+            }
             return;
         }
         error!(pid, ?loss, "the runtime daemon is lost");
