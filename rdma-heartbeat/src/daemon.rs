@@ -139,6 +139,8 @@ pub struct Daemon {
     hung_up: Vec<(u32, Time)>,
     /// The plugin said that the job is over.
     finished: bool,
+    /// When this node leaves, whose runtime daemon has left after the end of its ranks, unless somebody says why before.
+    leaves_at: Option<Time>,
     ready_told: bool,
     /// When it is looked again for changed defaults.
     defaults_due: Time,
@@ -268,6 +270,7 @@ impl Daemon {
             waiting: Vec::new(),
             hung_up: Vec::new(),
             finished: false,
+            leaves_at: None,
             ready_told: false,
             defaults_due: Time::MAX,
             resigned: false,
@@ -397,6 +400,9 @@ impl Daemon {
         self.end_hanging(now);
         if let Some(loss) = self.runtime.look(now, self.startup.me == 0 || self.watch.has_living(&self.segment)) {
             self.runtime_lost(loss, now);
+        }
+        if self.ending.is_none() && self.leaves_at.is_some_and(|at| now >= at) {
+            self.leave(now);
         }
         // This process was kept waiting, and what has arrived meanwhile came first.
         if now >= self.link_deadline().saturating_add(LATE) {

@@ -337,6 +337,8 @@ impl Daemon {
             // or their silence.
             if me == 0 || loss == Loss::Stopped || !matches!(self.link, Link::Ring(_)) {
                 self.leave(now);
+            } else {
+                self.leaves_at = Some(now + self.startup.launch.parameters.timeout * 2);
             }
             return;
         }
