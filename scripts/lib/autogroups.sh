@@ -6,10 +6,13 @@
 rw_autogroups=/proc/sys/kernel/sched_autogroup_enabled
 # There while they are off for us: of one that was killed the next one puts them on again.
 rw_autogroups_mark=$rw_source/target/autogroups-off
+# Whether they are this script's to put on.
+rw_autogroups_ours=
 
-# autogroups_off: until this script ends, unless one that has called it has done so.
+# autogroups_off: until the caller's trap calls autogroups_on, unless a script that has called this one has done so.
 autogroups_off() {
     [[ -z ${RINGWATCH_AUTOGROUPS:-} ]] || return 0
+    rw_autogroups_ours=yes
     autogroups_on
     [[ -e $rw_autogroups && $(<$rw_autogroups) == 1 ]] || return 0
     if [[ ! -w $rw_autogroups ]]; then
@@ -18,13 +21,12 @@ autogroups_off() {
     fi
     mkdir -p "${rw_autogroups_mark%/*}"
     : >"$rw_autogroups_mark"
-    trap autogroups_on EXIT
     export RINGWATCH_AUTOGROUPS=off
     echo 0 >$rw_autogroups
 }
 
 autogroups_on() {
-    [[ -e $rw_autogroups_mark ]] || return 0
+    [[ -n $rw_autogroups_ours && -e $rw_autogroups_mark ]] || return 0
     echo 1 >$rw_autogroups
     rm -f "$rw_autogroups_mark"
 }

@@ -335,7 +335,7 @@ impl Daemon {
             info!(pid, "the runtime daemon has left after the end of its ranks");
             // It leaves like this, too, when it has lost prterun and killed its ranks. Which of the two it is, the others say,
             // or their silence.
-            if me == 0 || loss == Loss::Stopped || !matches!(self.link, Link::Ring(_)) {
+            if me == 0 || loss == Loss::Stopped {
                 self.leave(now);
             } else {
                 self.leaves_at = Some(now + self.startup.launch.parameters.timeout * 2);
