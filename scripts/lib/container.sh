@@ -50,10 +50,19 @@ container_rights() {
     fi
 }
 
+# The containers that were started and not waited for yet.
+rw_containers=()
+
 # container_run ROOT own|host COMMAND...: runs COMMAND in a container over
 # ROOT, with a network of its own or the host's, and returns its status.
 container_run() {
-    local root=$1 network=$2 status=0
+    container_start "$@"
+    container_wait
+}
+
+# container_start ROOT own|host COMMAND...: the same, and does not wait for it.
+container_start() {
+    local root=$1 network=$2
     shift 2
     # shellcheck disable=SC2154  # rw_cache: root.sh
     local mount_point=$rw_cache/mnt
@@ -72,8 +81,16 @@ container_run() {
         env --default-signal=INT --default-signal=QUIT \
         "$BASH" "$rw_lib/container.sh" --inside "$root" "$network" "$mount_point" "$PWD" "$@" \
         <&0 9>&- &
-    rw_container=$!
-    wait "$rw_container" || status=$?
+    rw_containers+=($!)
+}
+
+# container_wait: waits for all that were started; returns 0 if all have, else the status of the last that has not.
+container_wait() {
+    local container status=0
+    for container in "${rw_containers[@]}"; do
+        wait "$container" || status=$?
+    done
+    rw_containers=()
     trap - HUP INT TERM
     return "$status"
 }
@@ -90,8 +107,8 @@ container_trial() {
 
 container_end() {
     trap '' HUP INT TERM
-    kill -KILL "$rw_container" 2>/dev/null || true
-    wait "$rw_container" 2>/dev/null || true
+    kill -KILL "${rw_containers[@]}" 2>/dev/null || true
+    wait "${rw_containers[@]}" 2>/dev/null || true
     exit "$1"
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use system_tests::job::compile;
@@ -238,6 +239,32 @@ fn installed_below_a_folder_and_taken_away() {
             assert_eq!(folder, real, "no package may bring a file through a link such as /lib");
         }
         run(&script("uninstall"), &["--destdir", below]);
+        assert_eq!(files(), "", "scripts/uninstall leaves nothing");
+    });
+}
+
+/// With `--prefix` the programs go beside those of the Open MPI in that folder, and nothing of them is left.
+#[test]
+fn installed_beside_the_open_mpi_of_a_prefix_and_taken_away() {
+    in_lab(|lab| {
+        let folder = lab.folder();
+        let [prefix, below] = ["mpi", "package"].map(|name| folder.join(name));
+        let programs = prefix.join("bin");
+        fs::create_dir_all(&programs).expect("the folder is ours");
+        for program in ["ompi_info", "pmix_info", "prted"] {
+            symlink(Path::new("/usr/bin").join(program), programs.join(program)).expect("the folder is ours");
+        }
+        let words = |folder: &Path| folder.to_str().expect("the folder has a plain name").to_owned();
+        let [prefix, below, programs] = [words(&prefix), words(&below), words(&programs)];
+        let files = || run("find", &[&below, "-not", "-type", "d", "-printf", "/%P\n"]);
+        let release = ["--prefix", &prefix, "--destdir", &below, "--from", "/src/target/trixie/release"];
+        run(&script("install"), &release);
+        for program in ["ringwatchd", "ringwatch"] {
+            assert!(files().contains(&format!("{programs}/{program}\n")), "beside prted in {}", files());
+        }
+        assert!(!files().contains("\n/usr/bin/"), "nothing beside the system's own in {}", files());
+        assert!(files().contains("mca_coll_ringwatch.so\n"), "{}", files());
+        run(&script("uninstall"), &["--prefix", &prefix, "--destdir", &below]);
         assert_eq!(files(), "", "scripts/uninstall leaves nothing");
     });
 }
