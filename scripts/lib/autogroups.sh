@@ -25,6 +25,9 @@ autogroups_off() {
     echo 0 >$rw_autogroups
 }
 
+# Whether ranks of other sessions may be run beside each other.
+autogroups_are_off() { [[ ! -e $rw_autogroups || $(<$rw_autogroups) == 0 ]]; }
+
 autogroups_on() {
     [[ -n $rw_autogroups_ours && -e $rw_autogroups_mark ]] || return 0
     echo 1 >$rw_autogroups

@@ -117,10 +117,8 @@ impl Counts {
         println!("they struck {}; while another one lasted: {}", list(&self.moments), self.overlaps);
         println!("limits (docs/limits.md) that are kept away from: {}", LEFT_OUT.join("; "));
         println!("never struck by itself: rank 0 before MPI_Finalize, because it lets the job end; a spawned rank");
-        println!(
-            "never struck again: a host that has been cut, has died or has lost its prted; never stopped and continued: \
-             prted, ringwatchd, the whole job; never cut by itself: the host of mpirun"
-        );
+        println!("never struck again: a host that was cut off, has died, or whose prted was struck");
+        println!("never stopped and continued: the whole job");
         println!("jobs in which the relay of the bad network was late: {} {:?}", self.late.len(), self.late);
         for (name, seeds) in &self.limits {
             let whose = if MACHINE.contains(name) { "by this machine" } else { "by a limit in docs/limits.md" };

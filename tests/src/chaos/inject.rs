@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::later::{Lasting, Later, Undo};
+use super::later::{Lasting, Later, Stopped, Undo};
 use super::limits::{self, Evidence};
 use super::plan::{Fault, Plan, When};
 use super::pulse::Pulse;
@@ -221,7 +221,7 @@ impl Driver<'_, '_> {
                 let pid = self.job.pid(*rank);
                 // The end of its node's wait for contact would undo this stop, too.
                 let _ = wait_until(TIMEOUT * 2, || process::state(pid) != Some('T'));
-                self.lasts(Undo::Continue { rank: *rank, pid }, *ms);
+                self.lasts(Undo::Continue { who: Stopped::Rank(*rank), pid }, *ms);
                 process::signal(pid, libc::SIGSTOP);
                 if ms.is_none() {
                     self.struck.must.insert(*rank);
@@ -234,9 +234,11 @@ impl Driver<'_, '_> {
                 self.job.kill_host(host);
             }
             Fault::Cut { hosts, together, ms } => self.cut(hosts, *together, *ms),
-            Fault::Daemon { host, signal } => {
+            Fault::Alone { ms } => self.cut(&[0], false, *ms),
+            Fault::Daemon { host, signal, ms } => {
                 let Some(pid) = self.watcher(*host).map(|process| process.pid) else { return self.spare(fault) };
                 let lines = self.job.log(ALL_HOSTS[*host as usize]).lines().count();
+                self.lasts(Undo::Continue { who: Stopped::Daemon, pid }, *ms);
                 process::signal(pid, *signal);
                 // One after the other they keep the node silent for longer than its timeout.
                 let before = self.unwatched.insert(*host, Unwatched { pid, at: now(), lines });
@@ -248,15 +250,18 @@ impl Driver<'_, '_> {
                 self.note_silence(*host);
                 self.silences.push((*host, now() + TIMEOUT));
             }
-            Fault::Runtime { host, signal } => {
+            Fault::Runtime { host, signal, ms } => {
                 self.wait_for_a_watcher(*host);
                 let name = ALL_HOSTS[*host as usize];
                 // Where a job has been ended already nobody is left to find its prted stopped.
                 let watched = !self.job.named(name, "ringwatchd").is_empty();
                 let Some(pid) = self.runtime(name).filter(|_| watched) else { return self.spare(fault) };
-                self.loses(*host);
-                self.struck.must.extend(self.job.job.ranks_on(name));
+                if ms.is_none() {
+                    self.loses(*host);
+                    self.struck.must.extend(self.job.job.ranks_on(name));
+                }
                 self.job.loses(name);
+                self.lasts(Undo::Continue { who: Stopped::Runtime(*host), pid }, *ms);
                 process::signal(pid, *signal);
             }
             Fault::Launcher => {
@@ -290,6 +295,7 @@ impl Driver<'_, '_> {
             Fault::Kill { rank, .. } | Fault::Stop { rank, .. } => process::lives(self.job.pid(*rank)),
             Fault::Node { host } => is_there(host),
             Fault::Cut { hosts, .. } => hosts.iter().any(is_there),
+            Fault::Alone { .. } => is_there(&0),
             Fault::Daemon { .. } | Fault::Runtime { .. } | Fault::Launcher => self.job.runs(),
             // See `own`.
             Fault::Init { .. } | Fault::Finalize { .. } => false,
@@ -297,17 +303,27 @@ impl Driver<'_, '_> {
     }
 
     fn cut(&mut self, hosts: &[u32], together: bool, ms: Option<u64>) {
-        let names = names(hosts);
         hosts.iter().for_each(|host| self.note_silence(*host));
         self.lasts(Undo::Heal { hosts: hosts.to_vec() }, ms);
-        self.job.split(&names, together);
+        self.job.split(&names(hosts), together);
+        let behind = self.behind(hosts);
+        if hosts.contains(&0) {
+            self.job.keeps(ALL_HOSTS[0]);
+            names(&behind).iter().for_each(|host| self.job.loses(host));
+        }
         match ms.map(Duration::from_millis) {
             None => {
-                hosts.iter().for_each(|host| self.loses(*host));
-                self.struck.must.extend(self.ranks_on(hosts));
+                behind.iter().for_each(|host| self.loses(*host));
+                self.struck.must.extend(self.ranks_on(&behind));
             }
             Some(ms) => self.silences.extend(hosts.iter().map(|host| (*host, now() + ms + JUST_AFTER))),
         }
+    }
+
+    /// The hosts that have no contact with prterun's when these are cut off.
+    fn behind(&self, hosts: &[u32]) -> Vec<u32> {
+        let all = u32::try_from(self.job.job.hosts().len()).expect("not that many");
+        if hosts.contains(&0) { (1..all).collect() } else { hosts.to_vec() }
     }
 
     /// A host is lost with all who are there.
@@ -343,17 +359,28 @@ impl Driver<'_, '_> {
             self.last = self.last.max(over);
             let away = over - since;
             match &undo {
-                Undo::Continue { rank, .. } => self.struck.may.extend((away > HARMLESS_STOP).then_some(*rank)),
+                Undo::Continue { who: Stopped::Rank(rank), .. } => {
+                    self.struck.may.extend((away > HARMLESS_STOP).then_some(*rank));
+                }
+                Undo::Continue { who: Stopped::Daemon, .. } => {}
+                Undo::Continue { who: Stopped::Runtime(host), .. } => self.is_back(&[*host], away > HARMLESS_STOP),
                 Undo::Heal { hosts } => {
                     self.silences.extend(hosts.iter().map(|host| (*host, over + JUST_AFTER)));
-                    if away > HARMLESS_CUT {
-                        hosts.iter().for_each(|host| self.may_lose(*host));
-                    } else {
-                        names(hosts).iter().for_each(|host| self.job.keeps(host));
-                    }
+                    self.is_back(&self.behind(hosts), away > HARMLESS_CUT);
                 }
             }
             self.struck.log.push((over, format!("over after {} ms: {undo:?}", away.as_millis())));
+        }
+    }
+
+    /// These hosts, which were lost for a while, live on; or they may be lost, if that took so long.
+    fn is_back(&mut self, hosts: &[u32], too_late: bool) {
+        for host in hosts {
+            if too_late {
+                self.may_lose(*host);
+            } else {
+                self.job.keeps(ALL_HOSTS[*host as usize]);
+            }
         }
     }
 
@@ -444,7 +471,10 @@ impl Driver<'_, '_> {
             let diaries = job.diaries();
             !ranks.iter().any(|rank| lives(&diaries, rank))
         };
-        if !self.wait_until(PATIENCE, |job| is_empty(job) || watches_again(&job.log(name), struck)) {
+        // One that was continued in time watches on.
+        let runs = || process::lives(struck.pid) && process::state(struck.pid) != Some('T');
+        let goes_on = || now() > struck.at + TIMEOUT && runs();
+        if !self.wait_until(PATIENCE, |job| is_empty(job) || goes_on() || watches_again(&job.log(name), struck)) {
             self.job.fail_hanging(&format!("{name} has another ringwatchd than {}", struck.pid));
         }
     }

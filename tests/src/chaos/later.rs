@@ -1,4 +1,4 @@
-//! Faults that are over by themselves: links that heal and ranks that go on. Others may strike meanwhile.
+//! Faults that are over by themselves: links that heal and processes that go on. Others may strike meanwhile.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::process;
 /// How such a fault is undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undo {
-    /// A stopped rank goes on.
+    /// A stopped process goes on.
     Continue {
         /// Who.
-        rank: u32,
+        who: Stopped,
         /// Its process.
         pid: i32,
     },
@@ -22,6 +22,17 @@ pub enum Undo {
         /// Of these hosts.
         hosts: Vec<u32>,
     },
+}
+
+/// Whose process was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// A rank's.
+    Rank(u32),
+    /// `ringwatchd`, which is replaced or goes on.
+    Daemon,
+    /// `prted` of this host.
+    Runtime(u32),
 }
 
 /// A fault that lasts for a while.

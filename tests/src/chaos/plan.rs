@@ -12,7 +12,7 @@ const FAMILIES: [&str; 11] =
 const SPAWN: &str = "spawn";
 /// A seed whose plan and those of the following, until they have this many faults, leave out no kind of fault, no moment and
 /// no family.
-pub const SEED: u64 = 150;
+pub const SEED: u64 = 37;
 /// See [`SEED`].
 pub const FAULTS: u32 = 50;
 /// How a rank strikes itself.
@@ -51,12 +51,19 @@ pub enum Fault {
         /// For how many milliseconds.
         ms: Option<u64>,
     },
+    /// prterun's node loses its link to all others, which still reach each other, for good if `ms` is `None`.
+    Alone {
+        /// For how many milliseconds.
+        ms: Option<u64>,
+    },
     /// `ringwatchd` of a node gets this signal, `SIGKILL` or `SIGSTOP`.
     Daemon {
         /// Where.
         host: u32,
         /// The signal.
         signal: i32,
+        /// After how many milliseconds it is continued, if it is.
+        ms: Option<u64>,
     },
     /// `prted` of a node gets this signal, and with it the plugin.
     Runtime {
@@ -64,6 +71,8 @@ pub enum Fault {
         host: u32,
         /// The signal.
         signal: i32,
+        /// After how many milliseconds it is continued, if it is.
+        ms: Option<u64>,
     },
     /// A rank strikes itself before or in `MPI_Init`.
     Init {
@@ -98,8 +107,12 @@ impl Fault {
             Self::Node { .. } => "node dead",
             Self::Cut { ms: None, .. } => "link cut",
             Self::Cut { .. } => "link cut and healed",
-            Self::Daemon { .. } => "ringwatchd lost",
-            Self::Runtime { .. } => "prted lost",
+            Self::Alone { ms: None } => "mpirun's host cut off",
+            Self::Alone { .. } => "mpirun's host cut off and healed",
+            Self::Daemon { ms: None, .. } => "ringwatchd lost",
+            Self::Daemon { .. } => "ringwatchd stopped and continued",
+            Self::Runtime { ms: None, .. } => "prted lost",
+            Self::Runtime { .. } => "prted stopped and continued",
             Self::Init { .. } => "rank lost in MPI_Init",
             Self::Finalize { .. } => "rank lost in MPI_Finalize",
             Self::Launcher => "prterun killed",
@@ -340,16 +353,32 @@ fn any_fault(dice: &mut Dice, targets: &mut Targets) -> Fault {
     match dice.below(10) {
         0..=2 => Fault::Kill { rank: targets.take_rank(dice), signal: dice.any(&[libc::SIGKILL, libc::SIGSEGV]) },
         3 => Fault::Node { host: targets.take_host(dice) },
-        4 => Fault::Runtime { host: targets.take_host(dice), signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]) },
+        4 => match (targets.take_host(dice), dice.any(&[libc::SIGKILL, libc::SIGSTOP])) {
+            (host, libc::SIGKILL) => Fault::Runtime { host, signal: libc::SIGKILL, ms: None },
+            (host, signal) => Fault::Runtime { host, signal, ms: stop(dice) },
+        },
         5 | 6 => {
             // It may strike the same one again, and prterun's own. Where no rank is left nobody needs another.
             let hosts: Vec<u32> = targets.hosts.iter().copied().filter(|host| targets.has_ranks(*host)).collect();
-            Fault::Daemon {
-                host: dice.any(&[&[0], &hosts[..]].concat()),
-                signal: dice.any(&[libc::SIGKILL, libc::SIGSTOP]),
+            let host = dice.any(&[&[0], &hosts[..]].concat());
+            // It is replaced after 150 ms: well below, around, and never.
+            let ms = match dice.below(3) {
+                0 => Some(u64::from(20 + dice.below(100))),
+                1 => Some(u64::from(120 + dice.below(100))),
+                _ => None,
+            };
+            match dice.any(&[libc::SIGKILL, libc::SIGSTOP]) {
+                libc::SIGKILL => Fault::Daemon { host, signal: libc::SIGKILL, ms: None },
+                signal => Fault::Daemon { host, signal, ms },
             }
         }
         7 => Fault::Stop { rank: targets.take_rank(dice), ms: stop(dice) },
+        8 if dice.below(3) == 0 => {
+            while !targets.hosts.is_empty() {
+                targets.take_host(dice);
+            }
+            Fault::Alone { ms: cut(dice) }
+        }
         _ => {
             let mut hosts = vec![targets.take_host(dice)];
             if targets.hosts.len() > 2 && dice.below(3) == 0 {
@@ -376,7 +405,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const KINDS: usize = 11;
+    const KINDS: usize = 15;
     const MOMENTS: usize = 6;
 
     /// Kinds and moments of the faults, and families of operations, of the plans from a seed on, until there are enough
