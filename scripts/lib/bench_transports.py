@@ -6,6 +6,7 @@ import re
 import statistics
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import bench_job as job
 from bench_job import span
@@ -24,11 +25,12 @@ class Place:
         self.text, self.carrier, self.addresses, self.around, self.guests = text, carrier, addresses, around, guests
 
 
-LOOPBACK = ("127.0.0.1", "127.0.0.1")
+ALL = ("costs", "idle", "busy")
 HOSTS = ("10.77.0.1", "10.77.0.2"), (("rw-on", "h1"), ("rw-on", "h2"))
 PLACES = {
-    "shared": Place("shared memory", "shared", LOOPBACK),
-    "udp-loopback": Place("UDP, loopback", "udp", LOOPBACK),
+    # An address for each: they are measured side by side.
+    "shared": Place("shared memory", "shared", ("127.0.0.1", "127.0.0.1")),
+    "udp-loopback": Place("UDP, loopback", "udp", ("127.0.0.2", "127.0.0.2")),
     "udp-hosts": Place("UDP, virtual hosts", "udp", *HOSTS),
     "udp-guests": Place("UDP, guests (emulated)", "udp", GUESTS, guests=True),
     "verbs-guests": Place("RDMA, rxe in guests (emulated)", "verbs", GUESTS, guests=True),
@@ -56,13 +58,14 @@ def check_of_the_flag():
     return float(times[2][0]) * (1000 if times[2][1] == "µs" else 1)
 
 
-def commands(place, executable, options):
-    """The command lines of the emitter and of the observer; in guests both are one."""
+def commands(place, executable, parts, options):
+    """The command lines of the emitter and of the observer for these figures; in guests both are one."""
     own, peer = place.addresses
     factor, silences = (SCALE, max(3, options.silences // 4)) if place.guests else (1, options.silences)
     seconds = options.seconds * (2 if place.guests else 1)
     measure = [executable, "measure", own, peer, place.carrier, "--scale", str(factor), "--seconds", str(seconds),
-               "--survive", str(options.survive), "--silences", str(silences)]
+               "--survive", str(options.survive), "--silences", str(silences),
+               *(word for part in parts for word in ("--part", part))]
     serve = [executable, "serve", peer]
     if not place.guests:
         return [[*place.around[1], *serve], [*place.around[0], *measure]]
@@ -72,12 +75,12 @@ def commands(place, executable, options):
     return [["rw-guests", "--guests", "2", "--time", str(limit), "--", "bash", "-c", choice]]
 
 
-def run(place, executable, options):
-    """All figures of a place, in their order; None, and why on standard error, if they could not all be measured."""
+def run(place, executable, parts, options):
+    """These figures of a place, in their order; None, and why on standard error, if they could not all be measured."""
     figures, other = [], []
     started = []
     try:
-        for words in commands(place, executable, options):
+        for words in commands(place, executable, parts, options):
             started.append(subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                             stderr=subprocess.STDOUT, text=True))
         for line in started[-1].stdout:
@@ -163,14 +166,29 @@ def main(options):
     print("\n".join(job.machine()))
     quiet.wait()
     check = check_of_the_flag()
-    results = []
-    for name in options.transport or PLACES:
-        place = PLACES[name]
+    places = [PLACES[name] for name in options.transport or PLACES]
+    found = {place: [] for place in places}
+
+    def measure(together, parts):
+        """Adds these figures to those of the places; who could not be measured has none."""
         quiet.wait()
         busy = job.Busy()
-        if (figures := run(place, executable, options)) is not None:
-            results.append((place, figures))
-            job.say(f"  {place.text}: measured, {busy.share():.0%} of all cores in use meanwhile")
+        with ThreadPoolExecutor(len(together)) as pool:
+            for place, figures in zip(together, pool.map(lambda place: run(place, executable, parts, options), together)):
+                found[place] = None if figures is None or found[place] is None else found[place] + figures
+        names = ", ".join(place.text for place in together)
+        job.say(f"  {names}: measured {', '.join(parts)}, {busy.share():.0%} of all cores in use meanwhile")
+
+    beside = [place for place in places if not place.guests]
+    for place in beside:
+        measure([place], ("costs",))
+    # Ten minutes each: side by side, because heartbeats take next to nothing of the machine.
+    for part in ("idle", "busy") if beside else ():
+        measure(beside, (part,))
+    for place in places:
+        if place.guests:
+            measure([place], ALL)
+    results = [(place, figures) for place, figures in found.items() if figures is not None]
     real = [result for result in results if not result[0].guests]
     print("\nProcessor time per period at each end, and what of it waking up once a period takes without heartbeats; "
           "time from\nthe last heartbeat to the suspicion, median and highest. Times in emulated guests say nothing "
@@ -193,5 +211,5 @@ def main(options):
           f"{'met' if check < GOAL_CHECK_NS else 'NOT MET'}")
     if real:
         print(quiet.summary())
-    if len(results) < len(options.transport or PLACES):
+    if len(results) < len(places):
         sys.exit(1)

@@ -17,7 +17,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use end::{Carrier, End};
@@ -62,7 +62,21 @@ enum Side {
         /// How often the emitter falls silent.
         #[arg(long, default_value_t = 20)]
         silences: u32,
+        /// Not all figures, but these.
+        #[arg(long, value_enum, default_values_t = [Part::Costs, Part::Idle, Part::Busy])]
+        part: Vec<Part>,
     },
+}
+
+/// What can be measured by itself.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Processor time, and the time to a suspicion.
+    Costs,
+    /// The smallest period that survives where nothing else runs.
+    Idle,
+    /// The same under load.
+    Busy,
 }
 
 /// Period of the measurements of processor time, and how many of it make the timeout.
@@ -79,15 +93,19 @@ fn main() -> Result<(), String> {
     let _ = rdma_heartbeat::setup::prepare();
     match Arguments::parse().side {
         Side::Serve { own } => line::serve(own),
-        Side::Measure { own, peer, carrier, scale, seconds, survive, silences } => {
+        Side::Measure { own, peer, carrier, scale, seconds, survive, silences, part } => {
             let mut line = Line::call(own, peer)?;
             let mut bench = Bench { line: &mut line, carrier, scale, seconds: Duration::from_secs(seconds) };
-            bench.cost()?;
-            bench.asleep()?;
-            bench.detection(silences)?;
-            bench.daemon(own)?;
-            for load in [Load::Idle, Load::Busy] {
-                bench.survival(load, Duration::from_secs(survive))?;
+            if part.contains(&Part::Costs) {
+                bench.cost()?;
+                bench.asleep()?;
+                bench.detection(silences)?;
+                bench.daemon(own)?;
+            }
+            for (load, part_of) in [(Load::Idle, Part::Idle), (Load::Busy, Part::Busy)] {
+                if part.contains(&part_of) {
+                    bench.survival(load, Duration::from_secs(survive))?;
+                }
             }
             Ok(())
         }
