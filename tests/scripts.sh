@@ -1,6 +1,7 @@
 #!/bin/bash
-# tests/scripts.sh: what scripts/demo does from beginning to end, when it is killed, and when something is missing.
-# Called by scripts/test, outside of the container, with a build at hand. Exit status: 0 all passed, 1 something did not.
+# tests/scripts.sh [--full]: what scripts/demo does from beginning to end, when it is killed, and when something is missing;
+# with --full also how a Debian 13 root is made. Called by scripts/test, outside of the container, with a build at hand.
+# Exit status: 0 all passed, 1 something did not.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p target
@@ -101,6 +102,43 @@ mkdir "$work/small"
 run "${alone[@]}" bash -c 'mount -t tmpfs -o size=8m small "$0" && XDG_CACHE_HOME=$0 RINGWATCH_ROOT_ALWAYS=1 exec scripts/demo' "$work/small"
 check without_space_one_sentence_says_what_to_do refused 'MiB are needed'
 check refusals_leave_nothing left_nothing
+
+# Whoever changes the kernel's autogroups puts them back, however it ends.
+autogroups=/proc/sys/kernel/sched_autogroup_enabled
+come_back() {
+    local were until=$((SECONDS + 60))
+    were=$(<$autogroups)
+    echo 1 >$autogroups
+    env -u RINGWATCH_AUTOGROUPS scripts/chaos --jobs 1 >"$work/out" 2>&1 </dev/null &
+    local chaos=$! back=1
+    while [[ $(<$autogroups) == 1 ]] && ((SECONDS < until)); do sleep 0.1; done
+    [[ $(<$autogroups) == 0 ]] && kill -KILL $chaos && back=0
+    wait $chaos 2>/dev/null
+    status=$?
+    left_nothing || back=1
+    while [[ $(<$autogroups) == 0 ]] && ((SECONDS < until)); do sleep 0.1; done
+    [[ $(<$autogroups) == 1 ]] || back=1
+    echo "$were" >$autogroups
+    return $back
+}
+if [[ -w $autogroups ]]; then
+    check autogroups_that_were_switched_off_are_on_again_after_a_kill come_back
+else
+    echo "skipped: autogroups_that_were_switched_off_are_on_again_after_a_kill: only root may switch them"
+fi
+
+# A root from nothing, where the first try is killed in the midst of it.
+made() { ((status == 0)) && says '^13\.' && left_nothing; }
+if [[ ${1:-} == --full ]]; then
+    elsewhere=(env RINGWATCH_ROOT_ALWAYS=1 XDG_CACHE_HOME="$work/elsewhere")
+    "${elsewhere[@]}" scripts/container cat /etc/debian_version >"$work/out" 2>&1 </dev/null &
+    container=$!
+    until compgen -G "$work/elsewhere/ringwatch/trixie*/usr" >/dev/null || ! kill -0 $container 2>/dev/null; do sleep 0.1; done
+    kill -KILL $container
+    wait $container 2>/dev/null
+    run "${elsewhere[@]}" scripts/container cat /etc/debian_version
+    check a_root_is_made_also_after_a_try_that_was_killed made
+fi
 
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -17,8 +17,11 @@ RINGWATCH, STOCK, STOCK_TUNED = "ringwatch", "stock", "stock, tuned"
 
 # name: (text, victims, deed, systems)
 FAULTS = {
-    "kill-rank": ("killed rank", [5], job.kill_rank, (RINGWATCH, STOCK, STOCK_TUNED)),
+    "kill-rank": ("killed rank", [5], job.kill_ranks, (RINGWATCH, STOCK, STOCK_TUNED)),
+    "kill-two": ("two killed ranks", [2, 7], job.kill_ranks, (RINGWATCH, STOCK, STOCK_TUNED)),
     "stop-rank": ("stopped rank", [5], job.stop_rank, (RINGWATCH, STOCK)),
+    "kill-prted": ("killed prted", [2, 3], job.kill_prted, (RINGWATCH, STOCK)),
+    "stop-prted": ("stopped prted", [2, 3], job.stop_prted, (RINGWATCH, STOCK)),
     "kill-node": ("killed node", [6, 7], job.kill_node, (RINGWATCH, STOCK)),
     "cut-link": ("cut link", [6, 7], job.cut_link, (RINGWATCH, STOCK)),
 }
@@ -187,6 +190,8 @@ def print_goals(found, faults, options):
     limit = milliseconds(options.timeout) + SLACK
     for fault in faults:
         text, ours = FAULTS[fault][0], found[fault, RINGWATCH].median["last"]
+        if fault in ("kill-two", "kill-prted", "stop-prted"):
+            continue
         if fault == "kill-rank":
             theirs = [value for system in (STOCK, STOCK_TUNED)
                       if (value := found[fault, system].median["last"]) is not None]

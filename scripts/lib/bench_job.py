@@ -246,17 +246,23 @@ def set_link(host, up):
         fcntl.ioctl(handle, SIOCSIFFLAGS, struct.pack("16sh14x", name, flags))
 
 
-def strike_rank(number):
-    """Prepares a signal to one rank; the deed returns the time right before it."""
-    def prepare_deed(records, victims):
-        pid = records[victims[0]].pid
-
-        def deed():
-            at = time.monotonic_ns()
+def strike(pids, number):
+    """A deed that sends these processes a signal; it returns the time right before."""
+    def deed():
+        at = time.monotonic_ns()
+        for pid in pids:
             os.kill(pid, number)
-            return at
-        return deed
-    return prepare_deed
+        return at
+    return deed
+
+
+def strike_ranks(number):
+    return lambda records, victims: strike([records[rank].pid for rank in victims], number)
+
+
+def strike_prted(number):
+    """The runtime daemon that has started the victims."""
+    return lambda records, victims: strike([parent(records[victims[0]].pid)], number)
 
 
 def kill_node(_records, victims):
@@ -284,5 +290,7 @@ def cut_link(_records, victims):
     return deed
 
 
-kill_rank = strike_rank(signal.SIGKILL)
-stop_rank = strike_rank(signal.SIGSTOP)
+kill_ranks = strike_ranks(signal.SIGKILL)
+stop_rank = strike_ranks(signal.SIGSTOP)
+kill_prted = strike_prted(signal.SIGKILL)
+stop_prted = strike_prted(signal.SIGSTOP)

@@ -11,7 +11,7 @@ lib=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 (($# > 0)) || set -- build --release
 container_rights
 root_prepare
-space_for_build
+space_for_build "$rw_built_kib"
 status=0
 container_run "$rw_root" host cargo "$@" || status=$?
 exit $status

@@ -8,6 +8,11 @@ ask() {
   "$1" --path "$2" 2>/dev/null | sed -n "s/^ *$3: *//p" | head -n 1
 }
 
+# pmix_of PROGRAM: the library of PMIx that it loads.
+pmix_of() {
+  ldd "$1" 2>/dev/null | sed -n 's|.* => \(/.*/libpmix\.so[^ ]*\).*|\1|p' | head -n 1 | xargs -r readlink -f
+}
+
 # find_places [PREFIX OF THE MPI]
 find_places() {
   local prefix=${1:-}
@@ -21,6 +26,9 @@ find_places() {
       give_up "${program%%:*} is not installed${prefix:+ in $prefix/bin}: install the package ${program##*:} (Debian), or name the MPI's folder with --prefix"
     fi
   done
+  local ours theirs
+  ours=$(pmix_of "$(PATH=$path command -v pmix_info)") theirs=$(pmix_of "$(PATH=$path command -v prted)")
+  [ "$ours" = "$theirs" ] || give_up "pmix_info belongs to $ours, and prted to $theirs: put the pmix_info of the same PMIx first in PATH"
   plugin_folder=$(PATH=$path ask pmix_info pkglibdir Pkglibdir)
   mpi_folder=$(PATH=$path ask ompi_info pkglibdir Pkglibdir)
   # Where the loader finds libmpi; Debian's Libdir is another folder.

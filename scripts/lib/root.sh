@@ -19,6 +19,8 @@ rw_packages=(openmpi-bin libopenmpi-dev libpmix-dev libpmix-bin gcc g++ libc6-de
 rw_needed_kib=$((2500 * 1024))
 # What a release build of the source takes.
 rw_built_kib=$((1500 * 1024))
+# What the builds of scripts/test take, and the space for its test of swapping jobs.
+rw_tested_kib=$((6000 * 1024))
 
 root_prepare() {
     rust_choose
@@ -54,10 +56,15 @@ system_is_root() {
         { [[ -n $RINGWATCH_RUST ]] || new_enough /usr/bin/rustc; }
 }
 
-# Whether the source's file system takes a build, if there is none.
+# space_for_build KIB: whether the clone takes a build that is that large in the end.
 space_for_build() {
-    [[ -e $rw_source/target/trixie/release/ringwatchd ]] ||
-        enough_space "$rw_source" "$rw_built_kib" "move the clone to a folder elsewhere"
+    local folder built=0
+    for folder in "$rw_source" "$rw_source/target" "$rw_source/target/trixie"; do
+        [[ ! -e $folder || -w $folder ]] ||
+            give_up "The folder $folder cannot be written, it belongs to $(stat -c %U "$folder"): give it to $(id -un), or clone anew."
+    done
+    [[ ! -d $rw_source/target/trixie ]] || built=$(du -sk "$rw_source/target/trixie" 2>/dev/null | cut -f 1)
+    ((built >= $1)) || enough_space "$rw_source" $(($1 - built)) "move the clone to a folder elsewhere"
 }
 
 # enough_space FOLDER KIB REMEDY

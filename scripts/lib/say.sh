@@ -13,6 +13,17 @@ give_up() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# afterwards COMMAND...: runs COMMAND when this shell and all that it has started are gone, whatever has ended them.
+afterwards() {
+    # The pipe ends with the last who holds its other end.
+    # shellcheck disable=SC2034
+    exec {rw_afterwards}> >(
+        trap '' HUP INT TERM
+        cat >/dev/null
+        "$@"
+    )
+}
+
 # stage TEXT LOG COMMAND...: runs COMMAND with its output appended to LOG and
 # shows one line with the elapsed seconds; on a terminal the line moves, else
 # one comes every ten seconds.
