@@ -55,6 +55,13 @@ pub enum Strategy {
     Tree,
 }
 
+impl Config {
+    /// Whether somebody whom an observer suspects is asked for a sign of life before it is declared.
+    pub(crate) fn asks_suspects(&self) -> bool {
+        self.arbiter.is_some() && !self.trial.is_zero()
+    }
+}
+
 impl Strategy {
     /// The strategy of this name: `circulant` or `tree`.
     pub fn from_name(name: &str) -> Option<Strategy> {

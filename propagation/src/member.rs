@@ -243,6 +243,12 @@ impl Member {
         self.links.last_heartbeat()
     }
 
+    /// The emitter, while this member suspects it and has no answer yet.
+    pub fn suspect(&self) -> Option<NodeId> {
+        let is_suspected = self.inquiries.suspects() || self.trials.is_open_for(self.config.me);
+        self.links.emitter().filter(|_| is_suspected)
+    }
+
     /// Whether this member has stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped.is_some()
@@ -272,7 +278,7 @@ impl Member {
     fn wake(&mut self, now: Time) -> bool {
         let latest = self.next_deadline().saturating_add(self.config.timeout / 2);
         if now > latest {
-            self.links.forgive(now, self.config.timeout);
+            self.links.forgive(now, &self.config);
             self.inquiries.forgive(now, self.config.confirm);
             self.trials.forgive(now, self.config.trial);
             self.forgive_broadcasts(now);

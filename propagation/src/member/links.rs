@@ -21,7 +21,13 @@ pub(super) struct Links {
     next_new_observer: Option<Time>,
     /// It was given time because of a cut, and has not reported since.
     excused: bool,
+    /// How often it was given time because this member was late itself, since it has reported, and when the last time.
+    forgiven: (u32, Time),
 }
+
+/// So often in a row a member that is late itself gives its emitter time, where suspects are asked before they are declared:
+/// one that is late again and again would never find a death otherwise.
+const FORGIVENESS: u32 = 3;
 
 impl Links {
     pub fn new(config: &Config, dead: &Dead, now: Time) -> Links {
@@ -38,6 +44,7 @@ impl Links {
             // After a restart the emitter may not know whom to report to: a death may have come in between.
             next_new_observer: (config.incarnation > 0 && emitter.is_some()).then_some(now),
             excused: false,
+            forgiven: (0, Time::ZERO),
         }
     }
 
@@ -52,6 +59,7 @@ impl Links {
             suspect_at: None,
             next_new_observer: None,
             excused: false,
+            forgiven: (0, Time::ZERO),
         }
     }
 
@@ -83,8 +91,18 @@ impl Links {
         self.suspect_at = self.emitter.map(|_| now.saturating_add(patience));
     }
 
-    /// Lets a running suspicion timer run for another full `timeout`.
-    pub fn forgive(&mut self, now: Time, timeout: Time) {
+    /// This member was late: lets a running suspicion timer run for another full timeout.
+    pub fn forgive(&mut self, now: Time, config: &Config) {
+        let (times, last) = self.forgiven;
+        // What comes at once after it concerns the same time.
+        let is_new = times == 0 || now >= last.saturating_add(config.timeout / 2);
+        if times < FORGIVENESS || !is_new || !config.asks_suspects() {
+            self.forgiven = (times.saturating_add(u32::from(is_new)), now);
+            self.extend(now, config.timeout);
+        }
+    }
+
+    fn extend(&mut self, now: Time, timeout: Time) {
         if let Some(at) = &mut self.suspect_at {
             *at = now.saturating_add(timeout).max(*at);
         }
@@ -95,7 +113,7 @@ impl Links {
     pub fn excuse(&mut self, now: Time, timeout: Time) -> bool {
         let is_first = !std::mem::replace(&mut self.excused, true);
         if is_first {
-            self.forgive(now, timeout);
+            self.extend(now, timeout);
         }
         is_first
     }
@@ -149,6 +167,7 @@ impl Member {
         self.links.last_heartbeat = Some(now);
         self.links.next_new_observer = None;
         self.links.excused = false;
+        self.links.forgiven.0 = 0;
         self.links.trust(now, self.config.timeout);
         self.inquiries.suspicion_refuted();
         self.settle_hold(now, out);
@@ -219,10 +238,12 @@ impl Member {
         self.links.emitter = emitter;
         self.links.last_heartbeat = None;
         self.links.excused = false;
+        self.links.forgiven.0 = 0;
         self.inquiries.suspicion_refuted();
         self.settle_hold(now, out);
-        // Twice the timeout: the new emitter must hear of its new observer first (T3).
-        self.links.trust(now, self.config.timeout.saturating_mul(2));
+        // It must hear of its new observer first (T3): twice the timeout, unless it will be asked before it is declared.
+        let timeouts = if self.config.asks_suspects() { 1 } else { 2 };
+        self.links.trust(now, self.config.timeout.saturating_mul(timeouts));
         self.links.reconnect(now);
         self.send_new_observer(now, out);
     }

@@ -69,6 +69,11 @@ impl Trials {
         self.spared.retain(|one| one.suspect != node && one.observer != node);
     }
 
+    /// Whether this observer waits for an answer.
+    pub fn is_open_for(&self, observer: NodeId) -> bool {
+        self.open.iter().any(|trial| trial.observers.contains(&observer))
+    }
+
     /// How long ago the suspect was spared to this observer.
     fn spared_for(&self, now: Time, suspect: NodeId, observer: NodeId) -> Option<Time> {
         let spared = self.spared.iter().find(|one| one.suspect == suspect && one.observer == observer)?;

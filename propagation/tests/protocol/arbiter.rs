@@ -132,6 +132,26 @@ fn a_pause_gives_the_arbiter_time_again() {
 }
 
 #[test]
+fn who_is_late_again_and_again_suspects_after_three_times_all_the_same() {
+    let mut solo = member();
+    let late = |times: u32, solo: &mut Solo| {
+        for time in 1..=times {
+            solo.pause(time * 70).call(Member::tick).hears(ARBITER, Message::ProbeReply);
+        }
+        solo.member.suspect()
+    };
+    assert_eq!(late(4, &mut solo), None);
+    assert_eq!(late(5, &mut member()), solo.member.emitter());
+    // Its heartbeat is all that it takes.
+    let emitter = solo.member.emitter().expect("a ring of eight");
+    solo.heartbeat(emitter);
+    for time in 5..=7 {
+        solo.pause(time * 70).call(Member::tick);
+    }
+    assert_eq!(solo.member.suspect(), None);
+}
+
+#[test]
 fn the_arbiter_declares_whom_a_live_node_suspects() {
     let mut solo = arbiter();
     solo.run(5).hears(7, suspect(6)).run(14);

@@ -164,6 +164,16 @@ fn a_split_stops_whoever_is_cut_off_within_two_timeouts_and_nobody_else() {
 }
 
 #[test]
+fn neighbours_that_fall_silent_together_are_found_one_timeout_after_the_other() {
+    let mut network = Network::new(12, ARBITER, 9);
+    network.run(150);
+    [5, 6, 7].into_iter().for_each(|node| network.kill(node));
+    // A timeout for each, and the question before it is declared.
+    network.run(370);
+    network.assert_settled(&[5, 6, 7]);
+}
+
+#[test]
 fn a_short_split_leaves_no_trace() {
     let mut network = Network::new(8, ARBITER, 4);
     network.run(150);

@@ -37,7 +37,9 @@ pub(super) struct Chronicle {
     reporter: Option<Reporter>,
     collector: Collector,
     pub(super) feed: Option<Feed>,
-    /// Questions that go on: about whom, and when the last one was asked. Each is one event.
+    /// Whom this node suspects.
+    suspect: Option<NodeId>,
+    /// Questions that go on: to whom, and when the last one was asked. Each is one event.
     asked: BTreeMap<NodeId, Time>,
     timeout: Duration,
     /// Whose death is under way.
@@ -74,6 +76,7 @@ impl Chronicle {
             feed: Feed::new(&launch.nspace, me, ToolKey::of(&launch.key), startup.tools)
                 .map_err(|error| warn!(%error, "ringwatch events will not find this daemon"))
                 .ok(),
+            suspect: None,
             asked: BTreeMap::new(),
             fenced: BTreeSet::new(),
             timeout: launch.parameters.timeout,
@@ -106,16 +109,22 @@ impl Chronicle {
         }
     }
 
-    /// A member sends a message: a question about a node is an event when it is asked for the first time.
+    /// Whom this node suspects now: an event when that begins.
+    pub(super) fn note_suspect(&mut self, at: Time, suspect: Option<NodeId>) {
+        let before = std::mem::replace(&mut self.suspect, suspect);
+        if let Some(peer) = suspect.filter(|_| suspect != before) {
+            self.note(at, Event::Suspected { peer });
+        }
+    }
+
+    /// A member sends a message: node 0's question to a node is an event when it is asked for the first time.
     pub(super) fn note_question(&mut self, at: Time, to: NodeId, message: &Message) {
-        let (peer, event) = match message {
-            Message::Suspect { node } if *node != self.me => (*node, Event::Suspected { peer: *node }),
-            Message::Probe if self.me == 0 => (to, Event::Asked { peer: to }),
-            _ => return,
-        };
-        let before = self.asked.insert(peer, at);
+        if !matches!(message, Message::Probe) || self.me != 0 {
+            return;
+        }
+        let before = self.asked.insert(to, at);
         if before.is_none_or(|before| at > before + self.timeout / 2) {
-            self.note(at, event);
+            self.note(at, Event::Asked { peer: to });
         }
     }
 

@@ -347,7 +347,11 @@ impl Daemon {
         self.fence_all(now);
         if me == 0 {
             let what = if loss == Loss::HungUp { "has given up the job" } else { "was lost" };
-            let sentence = format!("prterun (pid {pid}) on {} {what}; all ranks of the job are ended.", self.host);
+            let whose = format!("prterun (pid {pid}) on {} {what}", self.host);
+            let sentence = match self.fence_is_on() {
+                true => format!("{whose}; all ranks of the job are ended."),
+                false => format!("{whose}, and fencing is switched off: kill the ranks that it has left behind."),
+            };
             self.end_job(EndReason::LauncherLost, sentence, now);
             return;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use propagation::{Action, EndReason, Fact, Message, NodeReason, RankReason, StopReason, Subject, Time};
 use tracing::{error, info, warn};
 
-use super::{Daemon, Ending};
+use super::{Daemon, Ending, Link};
 use crate::history::Event;
 use crate::launch::{End, FromDaemon, Known};
 use crate::logging;
@@ -19,6 +19,9 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 impl Daemon {
     /// Carries out what the member asks for.
     pub(super) fn perform(&mut self, now: Time) {
+        if let Link::Ring(member) = &self.link {
+            self.chronicle.note_suspect(now, member.suspect());
+        }
         // What is carried out may lead to further actions; and the memory is kept for the next time.
         while !self.actions.is_empty() {
             let mut batch = std::mem::take(&mut self.actions);
@@ -127,6 +130,7 @@ impl Daemon {
             return;
         }
         let me = self.startup.me;
+        let fate = if self.fence_is_on() { "its ranks are ended" } else { "fencing is switched off: kill its ranks" };
         let (end, sentence) = match reason {
             StopReason::Ended(EndReason::Finished) => {
                 info!("the job has finished");
@@ -149,12 +153,10 @@ impl Daemon {
                 (End::Announced(reason), self.sentence.clone().unwrap_or_else(default))
             }
             StopReason::CutOff => {
-                let what = "has lost contact with the node of mpirun; its ranks are ended";
-                (End::CutOff, format!("node {me} ({}) {what}", self.host))
+                (End::CutOff, format!("node {me} ({}) has lost contact with the node of mpirun; {fate}", self.host))
             }
             StopReason::DeclaredDead => {
-                let what = "has been declared dead by the others; its ranks are ended";
-                (End::DeclaredDead, format!("node {me} ({}) {what}", self.host))
+                (End::DeclaredDead, format!("node {me} ({}) has been declared dead by the others; {fate}", self.host))
             }
         };
         self.fence_all(now);
