@@ -10,7 +10,7 @@ use rdma_heartbeat::offload::pipe::Pipe;
 use rdma_heartbeat::offload::{Assignment, FromService, ToService};
 use rdma_heartbeat::ports::{Asked, asked, number_of, owner};
 use rdma_heartbeat::privileges::permitted_in;
-use rdma_heartbeat::procfs::{Sample, is_about_to_stop, names_rank, number_in, stops};
+use rdma_heartbeat::procfs::{Sample, dumps_core, is_about_to_stop, names_rank, number_in, stops};
 use rdma_heartbeat::status::names_in;
 use rdma_heartbeat::transport::verbs::port;
 use serde::de::DeserializeOwned;
@@ -18,13 +18,15 @@ use serde::de::DeserializeOwned;
 /// Files of `/proc/<pid>`: whatever a process calls itself, and whatever it has in its environment, the kernel's own
 /// words are read.
 pub fn processes(bytes: &[u8]) {
-    let _ = (Sample::parse(bytes), stops(bytes), is_about_to_stop(bytes), names_rank(bytes, "job@1", 3));
+    let _ =
+        (Sample::parse(bytes), stops(bytes), dumps_core(bytes), is_about_to_stop(bytes), names_rank(bytes, "job@1", 3));
     let _ = permitted_in(&String::from_utf8_lossy(bytes));
     // What the kernel keeps of a name.
     let name: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).take(15).collect();
     let fields: String = (5..=52).map(|field| format!(" {field}")).collect();
     let stat = [b"7 (", &name[..], b") T 1", fields.as_bytes()].concat();
-    assert_eq!(Sample::parse(&stat), Some(Sample { state: b'T', ran: 29, started: 22, exit_code: 52, crash: None }));
+    let sample = Sample { state: b'T', ran: 29, started: 22, exit_code: 52, crash: None, is_signaled: false };
+    assert_eq!(Sample::parse(&stat), Some(sample));
     // There it escapes what would end the line.
     let escaped: Vec<u8> = name
         .iter()

@@ -14,7 +14,7 @@ use nix::sys::stat::Mode;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use propagation::RankReason;
 
-use crate::procfs::{Sample, is_about_to_stop, names_a_rank, names_rank, number_in, state, stops};
+use crate::procfs::{Sample, dumps_core, is_about_to_stop, names_a_rank, names_rank, number_in, state, stops};
 
 /// So many generations of wrappers may be between a runtime daemon and a rank.
 const MOST_ANCESTORS: usize = 32;
@@ -140,14 +140,22 @@ impl Pin {
         self.stopped_in(self.sample()?)
     }
 
-    /// If the process is stopped, or sleeps in its handler of a crash: which of them, and how much it has done so far, which is
-    /// more whenever it has gone on.
+    /// If the process of this sample is stopped, or sleeps in its handler of a crash: which of them, and how much it has done so
+    /// far, which is more whenever it has gone on.
     #[must_use]
-    pub fn halted(&self) -> Option<(RankReason, u64)> {
-        let sample = self.sample()?;
+    pub fn halted(&self, sample: Sample) -> Option<(RankReason, u64)> {
         let crash =
             sample.crash.filter(|_| sample.state == b'S').map(|signal| (RankReason::Signaled { signal }, sample.ran));
         self.stopped_in(sample).map(|switches| (RankReason::Stopped, switches)).or(crash)
+    }
+
+    /// If the kernel is writing the core of the process of this sample: what ended it, as far as the kernel says before the core is
+    /// complete (Linux 5.17). Until then its threads wait: its locks have no mark, its connections are open, and nothing else
+    /// shows that it never comes back. More than the sample is read only of a process that is ending.
+    #[must_use]
+    pub fn dumping(&self, sample: Sample) -> Option<RankReason> {
+        let dumps = sample.is_signaled && self.status().is_some_and(|status| dumps_core(&status));
+        dumps.then(|| self.fate().unwrap_or(RankReason::Reported))
     }
 
     fn stopped_in(&self, sample: Sample) -> Option<u64> {
@@ -386,7 +394,7 @@ mod tests {
     use nix::unistd::Pid;
 
     use super::*;
-    use crate::testing::{sleeper, sleeper_of, wait_until};
+    use crate::testing::{Dumper, sleeper, sleeper_of, wait_until};
 
     #[test]
     fn a_process_whose_name_is_no_text_is_pinned_and_its_stop_is_seen() {
@@ -584,6 +592,23 @@ mod tests {
         assert!(matches!(Pin::take(0), Err(PinError::Gone)));
         assert!(matches!(Pin::take(-1), Err(PinError::Gone)));
         assert!(matches!(Pin::take(i32::MAX), Err(PinError::Gone)));
+    }
+
+    #[test]
+    fn whose_core_is_being_written_is_seen_whichever_thread_has_crashed() {
+        for thread in [false, true] {
+            let Some(dumper) = Dumper::start(thread) else { return };
+            let pin = Pin::take(dumper.pid()).unwrap();
+            assert_eq!(pin.sample().and_then(|sample| pin.dumping(sample)), None);
+            dumper.crash();
+            let reason = RankReason::Signaled { signal: libc::SIGABRT };
+            wait_until(|| pin.sample().and_then(|sample| pin.dumping(sample)) == Some(reason));
+            pin.stop();
+            assert!(!pin.has_ended() && pin.stopped().is_none(), "it can neither run nor be stopped");
+            pin.kill().unwrap();
+            wait_until(|| pin.has_ended());
+            assert_eq!(pin.sample().and_then(|sample| pin.dumping(sample)), None);
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 /// Signals of a crash.
 const CRASHES: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGFPE, libc::SIGILL];
+/// `PF_SIGNALED` of the kernel: a signal ends the thread, or another thread of its process.
+const SIGNALED: u32 = 0x400;
 
 /// What `/proc/<pid>/stat` says at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct Sample {
     /// The signal of a crash in whose handler its first thread is, if that will end it when it returns: the handler was for
     /// once, as Open MPI's is.
     pub crash: Option<i32>,
+    /// A signal is ending its first thread, and the others with it: it never comes back from the kernel.
+    pub is_signaled: bool,
 }
 
 impl Sample {
@@ -31,12 +35,13 @@ impl Sample {
         let rest = std::str::from_utf8(&stat[after_name..]).ok()?;
         let mut fields = rest.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
-        let ran = fields.nth(10)?.parse::<u64>().ok()?.saturating_add(fields.next()?.parse().ok()?);
+        let flags: u32 = fields.nth(5)?.parse().ok()?;
+        let ran = fields.nth(4)?.parse::<u64>().ok()?.saturating_add(fields.next()?.parse().ok()?);
         let started = fields.nth(6)?.parse().ok()?;
         let mut signals = |before| fields.nth(before).and_then(|field| field.parse::<u32>().ok()).unwrap_or(0);
         let crash = crash(signals(9), signals(0), signals(0));
         let exit_code = fields.nth(17).and_then(|field| field.parse().ok()).unwrap_or(0);
-        Some(Self { state, ran, started, exit_code, crash })
+        Some(Self { state, ran, started, exit_code, crash, is_signaled: flags & SIGNALED != 0 })
     }
 }
 
@@ -67,6 +72,12 @@ pub fn stops(status: &[u8]) -> Option<u64> {
     let tracer: u32 = number_in(status, "TracerPid:")?;
     let is_stopped = state(status) == Some(b'T') && tracer == 0;
     is_stopped.then(|| number_in(status, "voluntary_ctxt_switches:").unwrap_or(0))
+}
+
+/// Whether the kernel is writing the core of the process of a `status`, which Linux says since 4.15.
+#[must_use]
+pub fn dumps_core(status: &[u8]) -> bool {
+    number_in(status, "CoreDumping:") == Some(1)
 }
 
 /// Whether somebody has stopped the process of a `status`, which has not come to that yet.
@@ -111,10 +122,22 @@ mod tests {
         for field in 6..=52 {
             line.extend_from_slice(format!(" {field}").as_bytes());
         }
-        let sample = Sample { state: b'T', ran: 14 + 15, started: 22, exit_code: 52, crash: None };
+        let sample = Sample { state: b'T', ran: 14 + 15, started: 22, exit_code: 52, crash: None, is_signaled: false };
         assert_eq!(Sample::parse(&line), Some(sample));
         assert_eq!(Sample::parse(b"7 (short) T 1"), None);
         assert_eq!(Sample::parse(b""), None);
+    }
+
+    #[test]
+    fn whom_a_signal_ends_is_told_from_whom_not() {
+        for (flags, is_signaled) in [(0x40_0100, false), (0x40_0700, true), (0x40_0404, true)] {
+            let mut line = format!("7 (rank) D 1 1 1 1 1 {flags}").into_bytes();
+            line.extend_from_slice(&b" 0".repeat(43));
+            assert_eq!(Sample::parse(&line).unwrap().is_signaled, is_signaled, "{flags:x}");
+        }
+        for (status, dumps) in [("CoreDumping:\t0\n", false), ("Threads:\t1\nCoreDumping:\t1\n", true), ("", false)] {
+            assert_eq!(dumps_core(status.as_bytes()), dumps, "{status}");
+        }
     }
 
     #[test]

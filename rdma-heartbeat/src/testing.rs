@@ -1,11 +1,20 @@
 //! Help for the unit tests.
 
+use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use nix::sys::signal::SigSet;
+use nix::fcntl::OFlag;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
+use nix::sys::prctl::set_dumpable;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, Signal, kill, raise};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Pid, chdir, fork, pause, pipe2, read, write};
 
 use crate::greeting::{Place, ToolKey};
 use crate::launch::{Carrier, LAUNCH_VERSION, LaunchData, Parameters, Startup};
@@ -31,6 +40,86 @@ pub fn sleeper_that_blocks(nspace: &str, rank: u32, signals: SigSet) -> Child {
     // A child may be seen a moment before its environment.
     wait_until(|| std::fs::read(format!("/proc/{}/environ", child.id())).is_ok_and(|text| !text.is_empty()));
     child
+}
+
+/// A process that crashes when it is told to, and whose core takes the kernel long to write: nearly all of it are pages that were
+/// never touched, which the kernel looks at one by one, and which take no room.
+pub struct Dumper {
+    child: Pid,
+    word: OwnedFd,
+    folder: PathBuf,
+}
+
+impl Dumper {
+    /// Starts it; with `thread`, another one than its first thread is to crash. Nothing, and a word about it, where no core is
+    /// written into a file of the current folder.
+    pub fn start(thread: bool) -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+        let (_, most) = getrlimit(Resource::RLIMIT_CORE).expect("limits can be asked for");
+        if pattern.trim().is_empty() || pattern.contains(['|', '@', '/']) || most != RLIM_INFINITY {
+            eprintln!("skipped: this system writes no cores, or somewhere else");
+            return None;
+        }
+        let name = format!("ringwatch-dumper.{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).expect("the folder is new");
+        let (told, word) = pipe2(OFlag::O_CLOEXEC).expect("there are descriptors left");
+        // SAFETY: the child never returns, and needs no lock that another thread may have held but the allocator's, of which the
+        // library takes care.
+        match unsafe { fork() }.expect("there is room for a process") {
+            ForkResult::Parent { child } => Some(Self { child, word, folder }),
+            ForkResult::Child => {
+                drop(word);
+                setrlimit(Resource::RLIMIT_CORE, RLIM_INFINITY, RLIM_INFINITY).expect("that is allowed");
+                // The test of what a `ringwatchd` does at its start has done that to this whole process, too.
+                set_dumpable(true).expect("that is allowed");
+                chdir(&folder).expect("the folder is there");
+                make_core_long();
+                let crash = move || {
+                    if read(&told, &mut [0]) == Ok(1) {
+                        let _ = raise(Signal::SIGABRT);
+                    }
+                    std::process::exit(1)
+                };
+                if !thread {
+                    crash()
+                }
+                std::thread::spawn(crash);
+                loop {
+                    pause();
+                }
+            }
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.as_raw()
+    }
+
+    /// It crashes now.
+    pub fn crash(&self) {
+        write(&self.word, &[0]).expect("it waits for that");
+    }
+}
+
+impl Drop for Dumper {
+    fn drop(&mut self) {
+        let _ = kill(self.child, Signal::SIGKILL);
+        let _ = waitpid(self.child, None);
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn make_core_long() {
+    const LENGTH: NonZeroUsize = NonZeroUsize::new(1 << 40).unwrap();
+    let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+    let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    // SAFETY: new memory, wherever there is room.
+    let memory = unsafe { mmap_anonymous(None, LENGTH, access, flags) }.expect("that much may be asked for");
+    // A core leaves out what nobody has touched any page of.
+    // SAFETY: it begins with a page of this process that nobody else knows of.
+    unsafe { memory.cast::<u8>().write_volatile(1) };
 }
 
 /// What another user of this node gets who does this; nothing, and a word about it, where nobody can become another.

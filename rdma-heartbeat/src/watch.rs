@@ -2,7 +2,7 @@
 //!
 //! A rank registers its process number in its slot; the watch pins the process and from then on hears from the kernel
 //! when it ends. Whoever ended after `MPI_Finalize` left in order; everybody else is dead. If asked to, the watch also
-//! samples whether a rank is stopped, and before it has registered the process that was started for it.
+//! samples whether a rank is stopped, or dumps core, and before it has registered the process that was started for it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -82,6 +82,12 @@ impl Slot {
         if let Occupant::Pinned(pin, _) = &self.occupant {
             pin.stop();
         }
+    }
+
+    /// Whether the kernel is writing the core of its process.
+    fn dumps_core(&self) -> bool {
+        let (Occupant::Pinned(pin, _) | Occupant::Launched(pin, _)) = &self.occupant else { return false };
+        pin.sample().is_some_and(|sample| pin.dumping(sample).is_some())
     }
 
     /// Lets the process go on, if it was stopped so.
@@ -327,13 +333,24 @@ impl Watch {
             let is_launched = matches!(slot.occupant, Occupant::Launched(..));
             let (Occupant::Pinned(pin, count) | Occupant::Launched(pin, count)) = &mut slot.occupant else { continue };
             let excused = excused || (self.starts_stopped && is_launched);
-            let halted = pin.halted();
+            let (number, sample) = (slot_number(index), pin.sample());
+            if let Some(reason) = sample.filter(|_| !is_launched).and_then(|sample| pin.dumping(sample)) {
+                // Without a rank that is in MPI_Init the job ends, which would cut its core off: that is left to be written.
+                if matches!(segment.occupant(number).1, Phase::Running | Phase::Finalising) {
+                    info!(rank = slot.rank, pid = pin.pid(), %reason, "rank dumps core");
+                    out.push(Sighting::Dead(slot.rank, reason));
+                    // It ends by itself, and is to be left alone until then.
+                    slot.occupant = Occupant::Gone;
+                }
+                continue;
+            }
+            let halted = sample.and_then(|sample| pin.halted(sample));
             let is_over = count.observe(now, halted.as_ref().map(|(_, done)| *done), limit);
             self.next_sample = self.next_sample.and(count.next(now, limit));
             if !is_over || excused {
                 continue;
             }
-            let (number, reason) = (slot_number(index), halted.map_or(RankReason::Stopped, |(reason, _)| reason));
+            let reason = halted.map_or(RankReason::Stopped, |(reason, _)| reason);
             if let RankReason::Signaled { signal } = reason {
                 warn!(
                     rank = slot.rank,
@@ -446,10 +463,14 @@ impl Watch {
         }
     }
 
-    /// Kills a rank of this node if it still lives and has not finalised; true if it did. Elsewhere does nothing.
+    /// Kills a rank of this node if it still lives and has not finalised; true if it did. Elsewhere does nothing. Nor does it to
+    /// one that dumps core, which its user wants to have whole: it does not run any more.
     pub fn fence(&self, rank: u32, segment: &Segment) -> bool {
         let slot = self.slots.iter().enumerate().find(|(_, slot)| slot.rank == rank);
-        slot.is_some_and(|(index, slot)| segment.occupant(slot_number(index)).1 != Phase::Finalised && self.kill(slot))
+        let may_run = |(index, slot): &(usize, &Slot)| {
+            segment.occupant(slot_number(*index)).1 != Phase::Finalised && !slot.dumps_core()
+        };
+        slot.filter(may_run).is_some_and(|(_, slot)| self.kill(slot))
     }
 
     /// Stops all processes that are pinned, until [`Watch::release`]. Without fencing nothing is done.

@@ -19,7 +19,9 @@
  *                        abort, exit0, exit3, quit0 (no handlers), stop,
  *                        leave (the main thread ends, then they stop),
  *                        leave3 (the main thread alone, with a status), mpiabort,
- *                        sleep (they only sleep, uninterruptibly), none
+ *                        sleep (they only sleep, uninterruptibly), none,
+ *                        dump (segv, and the kernel writes a core into DIR for
+ *                        some seconds)
  *   --second R:WHERE     another rank kills itself: "error" before the revoke,
  *                        "revoked" after it, "shrink" inside MPIX_Comm_shrink,
  *                        "shrunk" after it, "agree" inside MPIX_Comm_agree,
@@ -53,6 +55,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,6 +65,8 @@
 #include "diary.h"
 
 enum { ROUNDS = 20, LONG_MESSAGE = 1 << 20, MOST_VICTIMS = 64 };
+/* Of memory that is dumped, for some seconds. */
+static const size_t CORE_LENGTH = 128ul << 30;
 /* How long the others keep away from a call in which a rank is to die alone. */
 enum { LATE_US = 400 * 1000, INSIDE_US = 150 * 1000, VERY_LATE_US = 2500 * 1000 };
 
@@ -101,6 +107,14 @@ static void sleep_uninterruptibly(void) {
     die_how = "none";
 }
 
+/* The kernel looks at all pages of what has been touched at all, and leaves holes in the core for those that have not. */
+static void make_core_long(void) {
+    struct rlimit all = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+    char *memory = mmap(NULL, CORE_LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED || setrlimit(RLIMIT_CORE, &all) || chdir(dir)) event("no-core %s", strerror(errno));
+    else *memory = 1;
+}
+
 static struct sigaction opens_handler;
 
 static void crash(int number, siginfo_t *info, void *context) {
@@ -138,6 +152,7 @@ static void die(const char *how) {
     event("dies %s", how);
     if (!strcmp(how, "kill")) raise(SIGKILL);
     else if (!strcmp(how, "segv")) { signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); }
+    else if (!strcmp(how, "dump")) { make_core_long(); signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); }
     else if (!strcmp(how, "hang")) {
         struct sigaction once = {.sa_handler = hang, .sa_flags = (int)SA_RESETHAND};
         sigaction(SIGSEGV, &once, NULL);

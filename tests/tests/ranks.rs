@@ -1,5 +1,9 @@
 //! A rank is killed, crashes, or exits without `MPI_Finalize`: the survivors are told, repair and finish.
 
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
 use system_tests::{Job, Lab, SLACK, in_lab, process};
 
 /// Ranks of hosts in the middle and of prterun's own.
@@ -100,6 +104,52 @@ fn killed_in_a_job_of_one_host() {
 #[test]
 fn crashes_with_a_segmentation_fault() {
     in_lab(|lab| dies(lab, "mixed", "segv", &[VICTIM]));
+}
+
+/// Until its core is written the process is there, and its connections are open.
+#[test]
+fn crashes_and_dumps_core() {
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    if pattern.trim().is_empty() || pattern.contains(['|', '@', '/']) {
+        eprintln!("skipped: this system writes no cores, or somewhere else");
+        return;
+    }
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("mixed", &[VICTIM]).arguments(&["--die", "dump"]).start(lab);
+        job.wait_until_blocked();
+        let (pid, folder, at) = (job.pid(VICTIM), job.folder().join("diaries"), job.go());
+        job.wait_for("finalized", &job.others(&[VICTIM]));
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let outcome = job.finish();
+        outcome.recovered(&[VICTIM]).told_within(&[VICTIM], at, std::time::Duration::ZERO);
+        outcome.require(
+            status.contains("\nCoreDumping:\t1\n"),
+            "its core is still being written when the survivors are done",
+        );
+        let core = core_in(&folder);
+        let lengths = core.as_deref().map(lengths_of_core);
+        outcome.require(lengths.is_some_and(|[is, says]| is == says), &format!("the core is whole, not {lengths:?}"));
+        let _ = core.map(fs::remove_file);
+    });
+}
+
+fn core_in(folder: &Path) -> Option<PathBuf> {
+    let mut paths = fs::read_dir(folder).ok()?.flatten().map(|file| file.path());
+    paths.find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains("core")))
+}
+
+/// How long a core is, and how long it would be by its table of segments: what is written of it is known from its beginning on.
+fn lengths_of_core(path: &Path) -> [u64; 2] {
+    const HEADER: usize = 64;
+    const SEGMENT: usize = 56;
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(1 << 20).read_to_end(&mut head));
+    read.expect("a core can be read");
+    let number =
+        |at: usize| head.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight")));
+    let segments = (number(HEADER - 8) & 0xffff) as usize;
+    let ends = (0..segments).map(|segment| HEADER + segment * SEGMENT).map(|at| number(at + 8) + number(at + 32));
+    [fs::metadata(path).map_or(0, |data| data.len()), ends.max().unwrap_or(u64::MAX)]
 }
 
 /// Open MPI holds it dead, because its connections are closed; its process would live on.

@@ -5,7 +5,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 use super::*;
 use crate::segment::SpawnedJob;
-use crate::testing::{sleeper_of, sleeper_that_blocks, wait_until};
+use crate::testing::{Dumper, sleeper_of, sleeper_that_blocks, wait_until};
 
 const LIMIT: Duration = Duration::from_millis(32);
 const JOB: &str = "job@1";
@@ -255,7 +255,7 @@ fn a_rank_that_hangs_in_its_handler_of_a_crash_is_dead_after_the_limit() {
     (0..).zip(&children).for_each(|(slot, child)| segment.enter(slot, child.id(), Phase::Running));
     let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, Some(LIMIT), true, 1).unwrap();
     let pin = Pin::take(children[0].id() as i32).unwrap();
-    wait_until(|| pin.halted().is_some());
+    wait_until(|| pin.sample().and_then(|sample| pin.halted(sample)).is_some());
     assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0), Sighting::Pinned(1)]);
     for now in (4..36).step_by(2) {
         assert_eq!(look(&mut watch, now, &segment), []);
@@ -266,6 +266,34 @@ fn a_rank_that_hangs_in_its_handler_of_a_crash_is_dead_after_the_limit() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
+}
+
+#[test]
+fn a_rank_that_dumps_core_is_dead_at_once_and_is_left_alone() {
+    let Some(dumper) = Dumper::start(false) else { return };
+    let (segment, _file) = Segment::create(&[3], 8).unwrap();
+    let pin = Pin::take(dumper.pid()).unwrap();
+    let me = std::process::id() as i32;
+    let life = || Watch::new(&segment, |rank| (JOB, rank), LIMIT, Some(LIMIT), true, me).unwrap();
+    segment.enter(0, dumper.pid() as u32, Phase::Initialising);
+    let mut watch = life();
+    assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
+    dumper.crash();
+    let reason = RankReason::Signaled { signal: libc::SIGABRT };
+    wait_until(|| pin.sample().and_then(|sample| pin.dumping(sample)) == Some(reason));
+    assert_eq!(look(&mut watch, 4, &segment), [], "without it the job ends, and its core is not whole");
+    segment.enter(0, dumper.pid() as u32, Phase::Running);
+    assert_eq!(look(&mut watch, 8, &segment), [Sighting::Dead(3, reason)]);
+    assert!(!watch.fence(3, &segment) && !watch.has_living(&segment));
+    assert_eq!((look(&mut watch, 12, &segment), watch.ended(0, &segment)), (vec![], None));
+    // A later life knows that it is dead, and nothing else.
+    let mut later = life();
+    later.doubt([3]);
+    assert_eq!(look(&mut later, 0, &segment), [Sighting::Pinned(0)]);
+    assert!(!later.fence(3, &segment) && !pin.has_ended());
+    // The end of the whole job is another matter.
+    assert_eq!(later.fence_all(), [3]);
+    wait_until(|| pin.has_ended());
 }
 
 #[test]
