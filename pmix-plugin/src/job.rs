@@ -41,10 +41,22 @@ static RUNTIME: OnceLock<Box<dyn Runtime>> = OnceLock::new();
 /// The runtime in every other daemon, where only the ends of its own ranks are looked at.
 static OWN_RANKS: OnceLock<Box<dyn Runtime>> = OnceLock::new();
 
+/// What prterun knows of a fault-tolerant job that ringwatch does not serve.
+static UNSERVED: Mutex<Option<Unserved>> = Mutex::new(None);
+
 struct Launched {
     launch: LaunchData,
     socket: UdpSocket,
 }
+
+struct Unserved {
+    nspace: CString,
+    ranks: usize,
+    /// Ranks that did not end in order.
+    lost: BTreeSet<u32>,
+}
+
+const NOT_AT_WORK: &str = "ringwatch is not at work (psensor_ringwatch_enable is off, or it could not start)";
 
 /// A fault-tolerant job on this node, with all that it spawns.
 pub struct Job {
@@ -120,6 +132,8 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
         return Err("PRRTE's table of process states has no entry for errors".into());
     }
     if !settings.enable {
+        let ranks = nodes_of(nspace, runtime.as_ref()).len();
+        lock(&UNSERVED).get_or_insert(Unserved { nspace: nspace.into(), ranks, lost: BTreeSet::new() });
         return Ok(None);
     }
     match prepare(nspace, runtime.as_ref(), settings) {
@@ -316,12 +330,21 @@ fn watch(nspace: &CStr, launch: &LaunchData, me: NodeId, daemon: PathBuf) -> Res
 
 /// Every process of the job has ended.
 pub fn finished(nspace: &CStr) {
-    let Some(job) = JOB.get() else { return };
+    let Some(job) = JOB.get() else { return tell_if_nobody_was_left(nspace) };
     if job.jobs.finish(nspace) {
         job.tell_if_nobody_is_left(nspace);
         job.pass_on_statuses();
         // PRRTE says so in prterun when the whole job has ended, elsewhere when this node's part has.
         if job.me == 0 { job.supervisor.finish() } else { job.supervisor.leave() }
+    }
+}
+
+/// At the end of a job that ringwatch does not serve: PRRTE's own status would be zero.
+fn tell_if_nobody_was_left(nspace: &CStr) {
+    let (Some(runtime), Some(job)) = (RUNTIME.get(), &*lock(&UNSERVED)) else { return };
+    if *job.nspace == *nspace && job.lost.len() == job.ranks && runtime.exit_status() == 0 {
+        say(&format!("ringwatch: every rank of this fault-tolerant job is dead, and {NOT_AT_WORK}; the job is ended"));
+        runtime.set_exit_status(JOB_ENDED);
     }
 }
 
@@ -401,7 +424,14 @@ pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
         }
         return lost;
     }
-    let Some((job, number)) = numbered(nspace, rank) else { return false };
+    let Some((job, number)) = numbered(nspace, rank) else {
+        if matches!(kind, ProcessEvent::Abnormal | ProcessEvent::NonZeroExit) {
+            if let Some(job) = lock(&UNSERVED).as_mut().filter(|job| *job.nspace == *nspace) {
+                job.lost.insert(rank);
+            }
+        }
+        return false;
+    };
     match kind {
         ProcessEvent::Other | ProcessEvent::DaemonLost => false,
         ProcessEvent::Ended => {
@@ -456,9 +486,8 @@ fn daemon_lost(runtime: &dyn Runtime, daemon: NodeId) {
         static FIRST: Once = Once::new();
         runtime.forget_daemon(daemon);
         FIRST.call_once(|| {
-            say(
-                "ringwatch: a node of this fault-tolerant job was lost while ringwatch is not at work (psensor_ringwatch_enable is off, or it could not start); the job is ended"
-            );
+            let when = if lock(&LAUNCHED).is_some() { "the job was being launched" } else { NOT_AT_WORK };
+            say(&format!("ringwatch: a node of this fault-tolerant job was lost while {when}; the job is ended"));
             runtime.end_job(JOB_ENDED);
         });
         return;

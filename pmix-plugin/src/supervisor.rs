@@ -32,6 +32,8 @@ const FIRST_FREE_FD: RawFd = 10;
 const MAX_RESTARTS: usize = 8;
 /// Time over which restarts are counted.
 const RESTART_WINDOW: Duration = Duration::from_secs(10);
+/// How long a start that the system had no room for is put off.
+const SCARCE: Duration = Duration::from_millis(10);
 /// Shortest time without a beat after which a `ringwatchd` counts as hung.
 const MIN_STALL: Duration = Duration::from_millis(20);
 /// How long a `ringwatchd` that has been started may take to its first beat: its program may have to be read from a disk.
@@ -225,6 +227,16 @@ impl Supervisor {
             match self.spawn() {
                 // Its pid is free already, or the other end of its socket is closed.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EPIPE | libc::ECONNRESET)) => {}
+                // What the system lacks for a moment.
+                Err(error)
+                    if deaths.len() < MAX_RESTARTS
+                        && matches!(
+                            error.raw_os_error(),
+                            Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE)
+                        ) =>
+                {
+                    std::thread::sleep(SCARCE);
+                }
                 started => return started.map_err(|error| format!("ringwatchd cannot be started again ({error})")),
             }
         }

@@ -146,6 +146,19 @@ fn a_node_is_killed_and_ringwatch_is_off() {
     });
 }
 
+/// Stock ends such a job with status 0, too.
+#[test]
+fn every_rank_dies_and_ringwatch_is_off() {
+    in_lab(|lab| {
+        let everybody: Vec<u32> = (0..8).collect();
+        let job = Job::new().parameter("enable", "false").blocked_in("allreduce", &everybody);
+        let mut job = job.arguments(&["--die", "kill"]).start(lab);
+        job.wait_until_blocked();
+        job.go();
+        job.finish().gave_up(&["every rank", "dead", "enable"]);
+    });
+}
+
 /// The last rank of prterun's side dies together with a node, while a rank is stopped: everything at once.
 #[test]
 fn all_kinds_of_failures_leave_nobody() {

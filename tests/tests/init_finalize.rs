@@ -263,6 +263,8 @@ fn node_killed_while_the_job_is_launched() {
         let _ = job.kill_host("h3");
         let outcome = job.finish();
         outcome.require(outcome.status != 0 || outcome.diaries.has(0, "finalized"), "the status tells the truth");
+        let wrong = outcome.stderr.contains("psensor_ringwatch_enable is off");
+        outcome.require(!wrong, "the reason is not that ringwatch is switched off");
         outcome.left_nothing();
     });
 }

@@ -55,6 +55,25 @@ fn prterun_killed_with_the_default_times() {
     in_lab(|lab| prterun_is_killed(lab, Job::new().with_default_times(), "any"));
 }
 
+/// Nobody may kill the ranks of its node then, and the message does not say that somebody has.
+#[test]
+fn prterun_killed_and_fencing_is_off() {
+    in_lab(|lab| {
+        let (mut job, _) = start(lab, Job::new().parameter("fence", "false"), "allreduce");
+        job.loses("h1");
+        let left = ranks_of(&job, &["h1"]);
+        process::signal(job.launcher(), libc::SIGKILL);
+        let told = system_tests::clock::wait_until(SLACK * 5, || job.stderr().contains("ringwatch: "));
+        if !told {
+            job.fail("somebody says that prterun was lost");
+        }
+        left.iter().for_each(|pid| process::signal(*pid, libc::SIGKILL));
+        let outcome = job.finish();
+        nobody_finished(&outcome);
+        outcome.lost_its_launcher(&["prterun", "was lost", "fencing", "kill"]);
+    });
+}
+
 /// It cannot hear that prterun is lost.
 #[test]
 fn prterun_killed_while_a_prted_is_stopped() {

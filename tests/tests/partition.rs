@@ -67,6 +67,18 @@ fn two_halves_with_the_default_times() {
     in_lab(|lab| heals_and_nobody_comes_back(lab, Job::new().with_default_times(), "barrier", true));
 }
 
+/// Beside this timeout all else is short.
+#[test]
+fn two_nodes_cut_off_end_within_twice_a_long_timeout() {
+    in_lab(|lab| {
+        let job = Job::new().with_default_times().parameter("timeout", "4000ms");
+        let (mut job, _) = parted(lab, job, "mixed", true);
+        job.wait_until_repaired(&[0, 1, 2, 3]);
+        job.end();
+        job.finish().recovered(&FAR);
+    });
+}
+
 /// Others that have finished look like others that have failed: that does not bring the cut-off side to life.
 #[test]
 fn healed_after_the_others_have_finished() {
