@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rdma_heartbeat::logging::say;
@@ -22,6 +22,8 @@ use crate::{agreements, collectives, openmpi};
 const NO_CODE: c_int = c_int::MIN;
 
 static LINES: Mutex<Lines> = Mutex::new(Lines { by_communicator: BTreeMap::new(), all: None });
+/// Whether there are any: until then, and without them, progress costs one look.
+static LINED: AtomicBool = AtomicBool::new(false);
 /// The persistent requests that programs have, by their addresses.
 static PREPARED: Mutex<BTreeMap<usize, Prepared>> = Mutex::new(BTreeMap::new());
 /// The requests that are not in use.
@@ -312,6 +314,9 @@ fn new_request(mpi: &Internals, comm: Object, persistent: bool) -> Option<*mut R
 }
 
 unsafe extern "C-unwind" fn progress() -> c_int {
+    if !LINED.load(Ordering::Relaxed) {
+        return 0;
+    }
     let advance = || {
         let all = lock(&LINES).all.clone();
         let (Some(mpi), Some(all)) = (Internals::get(), all) else { return };
@@ -328,6 +333,7 @@ fn guarded(body: impl FnOnce() -> c_int) -> c_int {
 
 impl Lines {
     fn renew(&mut self) {
+        LINED.store(!self.by_communicator.is_empty(), Ordering::Relaxed);
         self.all = (!self.by_communicator.is_empty()).then(|| self.by_communicator.values().cloned().collect());
     }
 }
