@@ -284,6 +284,20 @@ fn a_peer_can_write_its_slot_with_its_key_and_nothing_else() {
 }
 
 #[test]
+fn flags_go_on_after_more_than_the_queue_has_room_for() {
+    let own = address_of(0, guest() - 1);
+    let mut verbs = Verbs::new(PERIOD).expect("a virtual machine has an RDMA device");
+    let mut inlet = verbs.open(own, 5).unwrap();
+    let mut outlet = verbs.attach(own, &inlet.offer(), 5).unwrap();
+    inlet.connect(&outlet.answer()).unwrap();
+    for number in 1..=300 {
+        outlet.store(number).unwrap();
+        eventually("the write arrives", || (inlet.load() == number).then_some(()));
+    }
+    meet("queue");
+}
+
+#[test]
 fn a_slot_of_another_peer_is_out_of_reach_even_with_its_key() {
     let own = address_of(0, guest() - 1);
     let mut verbs = Verbs::new(PERIOD).expect("a virtual machine has an RDMA device");

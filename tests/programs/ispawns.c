@@ -11,8 +11,8 @@
  *           that 2 and 3 send when they have begun to connect. dead: the victim dies while those who accept wait for a
  *           connection. revoke: they give up.
  *           absent: the victim has died when the others call. later: it dies when the others have called and it has not.
- *   HOW     how the requests are completed: wait, waitall, waitany, test, testall, testsome; work: tested while messages are
- *           exchanged; threads: waited for, in a program with MPI_THREAD_MULTIPLE
+ *   HOW     how the requests are completed: wait, waitall, waitany, waitsome, test, testall, testany, testsome; work: tested
+ *           while messages are exchanged; threads: waited for, in a program with MPI_THREAD_MULTIPLE
  *   NUMBER  a rank of the first job, which the harness kills after "ready", or of the spawned one
  *
  * Each writes a diary under its number, the spawned ones behind the four of the first job: "completed CLASS", "rounds N" of
@@ -70,6 +70,12 @@ static int complete(MPI_Comm calm, int count, MPI_Request *requests) {
     else if (!strcmp(how, "waitany"))
         for (int i = 0; i < count && code == MPI_SUCCESS; i++)
             code = MPI_Waitany(count, requests, &index, MPI_STATUS_IGNORE);
+    else if (!strcmp(how, "waitsome"))
+        for (int done = 0; done < count && code == MPI_SUCCESS; done += some)
+            code = MPI_Waitsome(count, requests, &some, indices, statuses);
+    else if (!strcmp(how, "testany"))
+        for (int i = 0; i < count && code == MPI_SUCCESS; i += flag)
+            code = MPI_Testany(count, requests, &index, &flag, MPI_STATUS_IGNORE);
     else if (!strcmp(how, "testall"))
         while (!flag) code = MPI_Testall(count, requests, &flag, statuses);
     else if (!strcmp(how, "testsome"))

@@ -88,7 +88,7 @@ fn joined(outcome: &Outcome) {
 #[test]
 fn in_every_way() {
     in_lab(|lab| {
-        for how in ["wait", "waitall", "waitany", "test", "testall", "testsome"] {
+        for how in ["wait", "waitall", "waitany", "waitsome", "test", "testall", "testany", "testsome"] {
             spawns(lab, "one", how);
         }
     });
