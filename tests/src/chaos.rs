@@ -9,8 +9,9 @@
 //! | [`weather`] | loss, duplication and delay of the daemons' datagrams, in user space |
 //! | [`inject`] | runs a plan: strikes, and waits until the survivors have dealt with it |
 //! | [`later`] | what is over by itself after a while, and may overlap with others |
+//! | [`seen`] | since when those who were struck are down |
 //! | [`spawned`] | who was spawned, and came to an end |
-//! | [`declared`] | whom the history declares dead, and who had to be |
+//! | [`declared`] | whom the history declares dead, and who had to be, and by when |
 //! | [`verdict`] | what is to be true then |
 //! | [`limits`] | what docs/limits.md excuses of it, and nothing else |
 //! | [`pulse`] | how well the machine let processes run meanwhile |
@@ -23,6 +24,7 @@ pub mod later;
 pub mod limits;
 pub mod plan;
 pub mod pulse;
+pub mod seen;
 pub mod spawned;
 pub mod verdict;
 pub mod weather;

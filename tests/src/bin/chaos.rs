@@ -59,10 +59,14 @@ struct Counts {
     overlaps: usize,
     families: BTreeMap<&'static str, u32>,
     limits: BTreeMap<&'static str, Vec<u64>>,
-    /// Jobs that were excused by any of them.
+    /// What excused jobs that were then run once more, and judged by that.
+    once_more: BTreeMap<&'static str, Vec<u64>>,
+    /// Jobs that were excused by any of them, at first or in the end.
     excused: u32,
     /// Jobs whose relay was late.
     late: Vec<u64>,
+    /// Jobs in which this machine was late at all.
+    untimed: u32,
     /// Why each broken one is.
     broken: Vec<(u64, String)>,
     jobs: u32,
@@ -87,10 +91,12 @@ impl Counts {
         if ran.late {
             self.late.push(plan.seed);
         }
+        self.untimed += u32::from(ran.untimed);
+        self.excused += u32::from(ran.first.is_some() || matches!(ran.verdict, Verdict::Excused(_)));
+        ran.first.iter().for_each(|name| self.once_more.entry(name).or_default().push(plan.seed));
         match &ran.verdict {
             Verdict::Held => {}
             Verdict::Excused(names) => {
-                self.excused += 1;
                 names.iter().for_each(|name| self.limits.entry(name).or_default().push(plan.seed));
             }
             Verdict::Broken(why) => self.broken.push((plan.seed, why.clone())),
@@ -120,6 +126,13 @@ impl Counts {
         println!("never struck again: a host that was cut off, has died, or whose prted was struck");
         println!("never stopped and continued: the whole job");
         println!("jobs in which the relay of the bad network was late: {} {:?}", self.late.len(), self.late);
+        println!(
+            "jobs in which it was not asked how soon the dead were declared, since this machine was late: {}",
+            self.untimed
+        );
+        for (name, seeds) in &self.once_more {
+            println!("excused by this machine at first, and run once more, {} jobs: {name} {seeds:?}", seeds.len());
+        }
         for (name, seeds) in &self.limits {
             let whose = if MACHINE.contains(name) { "by this machine" } else { "by a limit in docs/limits.md" };
             println!("excused {whose}, {} jobs: {name} {seeds:?}", seeds.len());
@@ -146,6 +159,10 @@ struct Ran {
     carried: Vec<Carried>,
     /// Whether the relay was late.
     late: bool,
+    /// Whether that, or any ordinary process, was.
+    untimed: bool,
+    /// What of this machine excused it when it ran for the first time.
+    first: Option<&'static str>,
 }
 
 fn main() -> ExitCode {
@@ -178,7 +195,7 @@ fn run_fairly(plan: &Plan, arguments: &Arguments) -> Ran {
     let first = run(plan, arguments);
     let Some(name) = is_machine(&first) else { return first };
     println!("  once more, since this was the machine's");
-    let mut second = run(plan, arguments);
+    let mut second = Ran { first: Some(name), ..run(plan, arguments) };
     if is_machine(&second) == Some(name) {
         println!("  BROKEN: twice: {name}");
         second.verdict = Verdict::Broken(name.into());
@@ -197,12 +214,17 @@ fn run(plan: &Plan, arguments: &Arguments) -> Ran {
     let job = inject::job(plan, &events.display().to_string());
     let mut running = Some(job.start(&lab));
     let folder = running.as_ref().map(|job| job.folder().to_owned()).unwrap_or_default();
+    let traces = || {
+        let relay = storm.as_ref().map(Storm::late).unwrap_or_default();
+        let late = late("relay", &relay).chain(late("ordinary process", &pulse.late())).collect();
+        Traces { folder: &folder, events: &events, late }
+    };
     let result = catch_unwind(AssertUnwindSafe(|| {
         if let Some(job) = &mut running {
             drive(&lab, job, plan, &mut struck, &around);
         }
         let outcome = running.take().map(Running::finish);
-        outcome.map(|outcome| verdict::judge(plan, &struck, &outcome, &events, &folder)).unwrap_or_default()
+        outcome.map(|outcome| verdict::judge(plan, &struck, &outcome, &traces())).unwrap_or_default()
     }));
     let verdict = match result {
         Ok(limits) => match &struck.limits | &limits {
@@ -211,10 +233,7 @@ fn run(plan: &Plan, arguments: &Arguments) -> Ran {
         },
         Err(panic) => {
             let why = message(panic.as_ref());
-            let relay = storm.as_ref().map(Storm::late).unwrap_or_default();
-            let late = late("relay", &relay).chain(late("ordinary process", &pulse.late())).collect();
-            let traces = Traces { folder: &folder, events: &events, late };
-            let kept = bundle::write(&arguments.bundles, plan, &struck, &traces, &why);
+            let kept = bundle::write(&arguments.bundles, plan, &struck, &traces(), &why);
             println!("  BROKEN: {}", why.lines().next().unwrap_or(""));
             let longest = pulse.late().into_iter().map(|(_, length)| length).max().unwrap_or_default();
             println!("  the machine kept an ordinary process from running for up to {} ms", longest.as_millis());
@@ -228,18 +247,19 @@ fn run(plan: &Plan, arguments: &Arguments) -> Ran {
     };
     let mut carried = struck.carried;
     carried.extend(inject::own(plan, &Diaries::read(&folder.join("diaries"))));
+    let untimed = !traces().late.is_empty();
     let late = storm.as_ref().is_some_and(|storm| !storm.late().is_empty());
     drop(running);
     drop(storm);
     println!("  {}, {} faults carried out ({:.1} s)", word(&verdict), carried.len(), (now() - began).as_secs_f64());
-    Ran { verdict, carried, late }
+    Ran { verdict, carried, late, untimed, first: None }
 }
 
 /// Does what is planned. Some limits end the job, and with it the plan.
 fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mut Struck, around: &Around<'_>) {
     let Err(panic) = catch_unwind(AssertUnwindSafe(|| inject::drive(lab, job, plan, struck, around))) else { return };
     let since = struck.log.last().map_or(Duration::ZERO, |(at, _)| now().saturating_sub(*at));
-    let says_so = limits::ended(plan, struck, &job.stderr()).is_some();
+    let says_so = limits::ended(plan, struck, &job.diaries(), &job.stderr()).is_some();
     if since >= END || !says_so || !wait_until(END - since, || !job.runs()) {
         resume_unwind(panic);
     }

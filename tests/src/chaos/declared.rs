@@ -9,7 +9,7 @@ use super::limits::{LAST_MOMENTS, history, numbers, records};
 use super::plan::Plan;
 use super::spawned::{self, Spawned};
 use crate::diary::Entry;
-use crate::{Outcome, TIMEOUT};
+use crate::{Outcome, SLACK, TIMEOUT};
 
 /// One rank in one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,9 @@ struct Known<'a> {
     first_spawned: u32,
 }
 
+/// How long the nodes of a job may take to find each other before it is ended.
+const MEETING: Duration = Duration::from_secs(30);
+
 /// What the history of one job says of deaths.
 pub struct Declared {
     deaths: Vec<Death>,
@@ -55,8 +58,19 @@ impl Declared {
     /// Reads it, and what those who were spawned have to say, from the folder of the job.
     #[must_use]
     pub fn read(events: &Path, folder: &Path) -> Self {
-        let history = history(events);
-        Self { deaths: deaths(&history), ended: ended(&history), spawned: spawned::all(folder) }
+        Self { spawned: spawned::all(folder), ..Self::of(&history(events)) }
+    }
+
+    /// What a history says, of a job in which nobody was spawned.
+    #[must_use]
+    pub fn of(history: &str) -> Self {
+        Self { deaths: deaths(history), ended: ended(history), spawned: Vec::new() }
+    }
+
+    /// Whether this rank was declared before the job itself killed.
+    #[must_use]
+    pub fn has_before_the_end(&self, rank: u32) -> bool {
+        self.deaths.iter().any(|death| death.rank == rank && self.ended.is_none_or(|ended| death.at < ended))
     }
 
     /// Whether any of these ranks is declared.
@@ -103,6 +117,30 @@ impl Declared {
             // Its host was lost before it could write.
             None if rank >= known.first_spawned => !struck.lost.is_empty() || !struck.doubtful.is_empty(),
             None => struck.may.contains(&rank) || struck.at.get(&rank).is_some_and(|struck| *struck <= at),
+        }
+    }
+
+    /// However the job has ended: whom a fault has brought down for good is declared in time, as long as the job runs. Since
+    /// when somebody was down is not known of everybody; and in `MPI_Finalize` a death may go unsaid.
+    ///
+    /// # Panics
+    /// With everything that is known about the job, if somebody is declared later.
+    pub fn in_time(&self, plan: &Plan, struck: &Struck, outcome: &Outcome) {
+        let may_have_left = |rank: u32| plan.own() == Some(rank) || struck.finalizing.contains(&rank);
+        for (rank, down) in struck.seen.all() {
+            let due = due(down, plan, struck);
+            let late = !outcome.diaries.has(rank, "finalized") && self.is_late(rank, due, may_have_left(rank));
+            let said: Vec<_> = self.deaths.iter().filter(|death| death.rank == rank).collect();
+            let what = format!("rank {rank}, down at {down:?}, is declared until {due:?}, not {said:?}");
+            outcome.require(!late, &what);
+        }
+    }
+
+    /// Whether a death is said too late, or not although the job went on.
+    fn is_late(&self, rank: u32, due: Duration, may_go_unsaid: bool) -> bool {
+        match self.deaths.iter().filter(|death| death.rank == rank).map(|death| death.at).min() {
+            Some(at) => at > due && self.ended.is_none_or(|ended| ended > due),
+            None => !may_go_unsaid && self.ended.is_some_and(|ended| ended > due),
         }
     }
 
@@ -182,6 +220,15 @@ fn ended(history: &str) -> Option<Duration> {
     ends.filter_map(|record| record["at_us"].as_u64().map(Duration::from_micros)).min()
 }
 
+/// By when who is down is declared: after one timeout, and one more for each node that is lost by then, as the ring finds them
+/// one after the other; or had been away, or away from the others. Four more are for a short cut, for other `ringwatchd`s in
+/// the place of those that were struck, and for datagrams that got lost.
+fn due(down: Duration, plan: &Plan, struck: &Struck) -> Duration {
+    let lost = struck.lost.values().filter(|at| **at <= down + TIMEOUT * 4).count() + struck.doubtful.len();
+    let meeting = if plan.starts_badly() { MEETING } else { Duration::ZERO };
+    down + TIMEOUT * u32::try_from(lost + 1 + 4).unwrap_or(u32::MAX) + SLACK + meeting
+}
+
 /// Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, if that takes a
 /// new ringwatchd because one was struck as well, or the survivors were in `MPI_Finalize` already.
 fn may_go_unsaid(rank: u32, struck: &Struck, ended_at: Duration) -> bool {
@@ -242,6 +289,35 @@ mod tests {
         );
         assert!(!explains(9, 8, Cause::Node, true), "this host lives");
         assert!(explains(10, 8, Cause::Node, true) && !explains(10, 8, Cause::Own, true), "it has come to its end");
+    }
+
+    #[test]
+    fn a_death_is_due_a_timeout_for_each_lost_node_later_and_in_mpi_init_when_the_nodes_have_met() {
+        let at = |ms: u64| Duration::from_secs(100) + Duration::from_millis(ms);
+        let plan_of = |fits: &dyn Fn(&Plan) -> bool| (0..).map(Plan::new).find(fits).expect("there are many");
+        let (calm, early) = (plan_of(&|plan| !plan.starts_badly()), plan_of(&Plan::starts_badly));
+        let mut struck = Struck::default();
+        assert_eq!(due(at(0), &calm, &struck), at(0) + TIMEOUT * 5 + SLACK);
+        struck.lost = [(1, at(0)), (2, at(1000)), (3, at(60_000))].into();
+        struck.doubtful = [4].into();
+        assert_eq!(due(at(0), &calm, &struck), at(0) + TIMEOUT * 8 + SLACK);
+        assert_eq!(due(at(0), &early, &struck), at(0) + TIMEOUT * 8 + SLACK + MEETING);
+    }
+
+    #[test]
+    fn a_death_is_late_if_it_is_said_after_its_time_while_the_job_runs() {
+        let at = Duration::from_secs;
+        let death = |time| Death { rank: 1, at: at(time), cause: Cause::Own };
+        let is_late = |deaths: &[Death], ended: Option<u64>, may_go_unsaid| {
+            let declared = Declared { deaths: deaths.into(), ended: ended.map(at), spawned: Vec::new() };
+            declared.is_late(1, at(10), may_go_unsaid)
+        };
+        assert!(!is_late(&[death(10)], None, false) && !is_late(&[death(130), death(9)], Some(200), false));
+        assert!(is_late(&[death(130)], None, false) && is_late(&[death(11)], Some(200), true));
+        assert!(!is_late(&[death(11)], Some(10), false), "the job had ended");
+        assert!(is_late(&[], Some(200), false) && is_late(&[Death { rank: 2, ..death(5) }], Some(200), false));
+        assert!(!is_late(&[], Some(200), true), "it may have left");
+        assert!(!is_late(&[], Some(9), false) && !is_late(&[], None, false), "whether the job ran nobody knows");
     }
 
     #[test]

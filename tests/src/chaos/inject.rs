@@ -5,10 +5,11 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::later::{Lasting, Later, Stopped, Undo};
+use super::later::{Lasting, Later, Over, Stopped, Undo};
 use super::limits::{self, Evidence};
 use super::plan::{Fault, Plan, When};
 use super::pulse::Pulse;
+use super::seen::Seen;
 use super::weather::Storm;
 use crate::clock::{now, wait_until};
 use crate::diary::Diaries;
@@ -49,6 +50,8 @@ pub struct Struck {
     pub may: BTreeSet<u32>,
     /// When each of them was struck.
     pub at: BTreeMap<u32, Duration>,
+    /// Since when those are down who must be dead, or strike themselves, as far as that can be said.
+    pub seen: Seen,
     /// Hosts that are lost with all who were there, and since when.
     pub lost: BTreeMap<u32, Duration>,
     /// Hosts that may be.
@@ -214,7 +217,9 @@ impl Driver<'_, '_> {
         let meets = self.meets(fault);
         match fault {
             Fault::Kill { rank, signal } => {
-                let _ = self.job.signal_rank(*rank, *signal);
+                let pid = self.job.pid(*rank);
+                process::signal(pid, *signal);
+                self.struck.seen.watch(vec![*rank], *signal, move || Some(pid));
                 self.struck.must.insert(*rank);
             }
             Fault::Stop { rank, ms } => {
@@ -224,14 +229,16 @@ impl Driver<'_, '_> {
                 self.lasts(Undo::Continue { who: Stopped::Rank(*rank), pid }, *ms);
                 process::signal(pid, libc::SIGSTOP);
                 if ms.is_none() {
+                    self.struck.seen.watch(vec![*rank], libc::SIGSTOP, move || Some(pid));
                     self.struck.must.insert(*rank);
                 }
             }
             Fault::Node { host } => {
                 self.loses(*host);
-                let host = ALL_HOSTS[*host as usize];
-                self.struck.must.extend(self.job.job.ranks_on(host));
-                self.job.kill_host(host);
+                let ranks = self.ranks_on(&[*host]);
+                self.struck.must.extend(&ranks);
+                self.job.kill_host(ALL_HOSTS[*host as usize]);
+                self.struck.seen.note(ranks, now());
             }
             Fault::Cut { hosts, together, ms } => self.cut(hosts, *together, *ms),
             Fault::Alone { ms } => self.cut(&[0], false, *ms),
@@ -258,7 +265,9 @@ impl Driver<'_, '_> {
                 let Some(pid) = self.runtime(name).filter(|_| watched) else { return self.spare(fault) };
                 if ms.is_none() {
                     self.loses(*host);
-                    self.struck.must.extend(self.job.job.ranks_on(name));
+                    let ranks = self.ranks_on(&[*host]);
+                    self.struck.must.extend(&ranks);
+                    self.struck.seen.watch(ranks, *signal, move || Some(pid));
                 }
                 self.job.loses(name);
                 self.lasts(Undo::Continue { who: Stopped::Runtime(*host), pid }, *ms);
@@ -271,7 +280,7 @@ impl Driver<'_, '_> {
                 process::signal(self.job.launcher(), libc::SIGKILL);
             }
             // The rank does it itself.
-            Fault::Init { .. } | Fault::Finalize { .. } => {}
+            Fault::Init { rank, how, .. } | Fault::Finalize { rank, how, .. } => self.expects(*rank, how),
         }
         self.struck.carried.extend(meets.then_some(carried));
         let latest: BTreeSet<u32> = self.struck.must.difference(&before).copied().collect();
@@ -281,6 +290,16 @@ impl Driver<'_, '_> {
             self.struck.finalizing.extend(&latest);
         }
         self.struck.at.extend(latest.into_iter().map(|rank| (rank, self.struck_at)));
+    }
+
+    /// A rank is going to strike itself, and says so in its diary a moment before.
+    fn expects(&self, rank: u32, how: &str) {
+        let signal = if how == "stop" { libc::SIGSTOP } else { libc::SIGKILL };
+        let diary = self.job.folder().join(format!("diaries/rank.{rank}"));
+        self.struck.seen.watch(vec![rank], signal, move || {
+            let diary = Diaries::of_file(&diary);
+            diary.pid(rank).filter(|_| diary.has(rank, "dies"))
+        });
     }
 
     /// A fault that comes when the job has ended there.
@@ -314,7 +333,9 @@ impl Driver<'_, '_> {
         match ms.map(Duration::from_millis) {
             None => {
                 behind.iter().for_each(|host| self.loses(*host));
-                self.struck.must.extend(self.ranks_on(&behind));
+                let ranks = self.ranks_on(&behind);
+                self.struck.must.extend(&ranks);
+                self.struck.seen.note(ranks, now());
             }
             Some(ms) => self.silences.extend(hosts.iter().map(|host| (*host, now() + ms + JUST_AFTER))),
         }
@@ -355,7 +376,7 @@ impl Driver<'_, '_> {
 
     /// Takes note of what was undone. Whoever was away for long may have died of it.
     fn note_undone(&mut self) {
-        for (Lasting { undo, since, .. }, over) in self.later.take_over() {
+        for Over { lasting: Lasting { undo, since, .. }, at: over, met } in self.later.take_over() {
             self.last = self.last.max(over);
             let away = over - since;
             match &undo {
@@ -363,6 +384,8 @@ impl Driver<'_, '_> {
                     self.struck.may.extend((away > HARMLESS_STOP).then_some(*rank));
                 }
                 Undo::Continue { who: Stopped::Daemon, .. } => {}
+                // Where a job has been ended a prted that is stopped is killed before that, and tidies up nothing.
+                Undo::Continue { who: Stopped::Runtime(_), .. } if !met && away <= HARMLESS_STOP => {}
                 Undo::Continue { who: Stopped::Runtime(host), .. } => self.is_back(&[*host], away > HARMLESS_STOP),
                 Undo::Heal { hosts } => {
                     self.silences.extend(hosts.iter().map(|host| (*host, over + JUST_AFTER)));

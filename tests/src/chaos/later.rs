@@ -46,11 +46,22 @@ pub struct Lasting {
     pub due: Duration,
 }
 
+/// One that was undone.
+#[derive(Debug)]
+pub struct Over {
+    /// What it was.
+    pub lasting: Lasting,
+    /// A moment after that.
+    pub at: Duration,
+    /// Whether a stopped process was still there to go on.
+    pub met: bool,
+}
+
 /// What is to be undone, and what was.
 #[derive(Debug, Default)]
 pub struct Later {
     pending: Vec<Lasting>,
-    over: Vec<(Lasting, Duration)>,
+    over: Vec<Over>,
 }
 
 impl Later {
@@ -69,17 +80,21 @@ impl Later {
     /// Undoes what is due, in the order of time.
     pub fn carry_out(&mut self, lab: &Lab) {
         while let Some(lasting) = self.take_due(now()) {
+            let mut met = true;
             match &lasting.undo {
-                Undo::Continue { pid, .. } => process::signal(*pid, libc::SIGCONT),
+                Undo::Continue { pid, .. } => {
+                    met = process::lives(*pid);
+                    process::signal(*pid, libc::SIGCONT);
+                }
                 Undo::Heal { hosts } => hosts.iter().for_each(|host| lab.join(ALL_HOSTS[*host as usize])),
             }
-            self.over.push((lasting, now()));
+            self.over.push(Over { lasting, at: now(), met });
         }
     }
 
-    /// What was undone since the last time, and a moment after it was.
+    /// What was undone since the last time.
     #[must_use]
-    pub fn take_over(&mut self) -> Vec<(Lasting, Duration)> {
+    pub fn take_over(&mut self) -> Vec<Over> {
         std::mem::take(&mut self.over)
     }
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::inject::Struck;
+use super::inject::{self, Struck};
 use super::plan::Plan;
-use crate::TIMEOUT;
+use crate::diary::Diaries;
+use crate::{Outcome, TIMEOUT};
 
 /// Ends the job. Like all limits it has the words of docs/limits.md.
 pub const INIT: &str = "A failure before every rank has left `MPI_Init` ends the job";
@@ -44,6 +45,19 @@ pub const RESTART_LATE: &str = "a ringwatchd not replaced in time while ordinary
 /// What is the machine's doing.
 pub const MACHINE: [&str; 2] = [RELAY_LATE, RESTART_LATE];
 
+/// What ringwatch says of a job that ends by [`INIT`], in the words of `ringwatchd` and of the plugin.
+const OF_INIT: [&str; 5] = [
+    "ended before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended",
+    "did not report to the node of mpirun over the network; the job is ended",
+    "was lost before the nodes of the job had found each other; the job is ended",
+    "was lost while the job was being launched; the job is ended",
+    EVERY_RANK,
+];
+/// Where `MPI_Init` has failed at everybody who was left.
+const EVERY_RANK: &str = "every rank of the job is dead; the job is ended";
+/// `MPI_Init` itself does that when it fails, and Open MPI where it cannot go on.
+const ABORTS: &str = "called MPI_Abort; the job is ended";
+
 /// What is known of a job while it runs.
 pub struct Evidence<'a> {
     /// What it has written into its file of events.
@@ -57,14 +71,12 @@ pub struct Evidence<'a> {
 /// The limit that has ended the job, if ringwatch says so: one who was being spawned has died or given up as its
 /// `MPI_Init` failed, or a rank has aborted over a receive. Somebody was struck before.
 #[must_use]
-pub fn ended(plan: &Plan, struck: &Struck, stderr: &str) -> Option<&'static str> {
-    if struck.must.is_empty() && struck.may.is_empty() {
+pub fn ended(plan: &Plan, struck: &Struck, diaries: &Diaries, stderr: &str) -> Option<&'static str> {
+    if struck.must.is_empty() && struck.may.is_empty() && inject::own(plan, diaries).is_none() {
         return None;
     }
-    let sentences = stderr.lines().filter_map(|line| line.strip_prefix("ringwatch: rank ")?.split_once(' '));
-    for (rank, what) in sentences {
-        let Ok(rank) = rank.parse::<u32>() else { continue };
-        let aborts = what == "called MPI_Abort; the job is ended";
+    for (rank, what) in stderr.lines().filter_map(about_rank) {
+        let aborts = what == ABORTS;
         let died = what
             .ends_with("ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended");
         if plan.spawns() && rank >= plan.ranks() && (died || aborts) {
@@ -75,6 +87,47 @@ pub fn ended(plan: &Plan, struck: &Struck, stderr: &str) -> Option<&'static str>
         }
     }
     None
+}
+
+/// What a sentence says of which rank.
+fn about_rank(sentence: &str) -> Option<(u32, &str)> {
+    let (rank, what) = sentence.strip_prefix("ringwatch: rank ")?.split_once(' ')?;
+    Some((rank.parse().ok()?, what))
+}
+
+/// Whether a job has ended by [`INIT`]: some rank was still in there when the fault struck, and that is the reason that
+/// ringwatch gives.
+///
+/// # Panics
+/// With everything that is known about the job, if it is not so.
+pub fn ended_in_init(plan: &Plan, struck: &Struck, outcome: &Outcome) {
+    let left = |rank: u32, by: Duration| outcome.diaries.first(rank, "initialised").is_some_and(|left| left.at <= by);
+    let at = struck_into_init(plan, struck, &outcome.diaries);
+    let in_time = at.is_some_and(|at| !(0..plan.ranks()).all(|rank| left(rank, at)));
+    outcome
+        .require(in_time, &format!("what strikes when every rank has left MPI_Init, at {at:?}, does not end the job"));
+    let sentences = outcome.sentences();
+    let fits = sentences.iter().any(|sentence| is_of_init(plan, struck, &outcome.diaries, sentence));
+    outcome.require(fits, &format!("the sentence is about a failure in MPI_Init, not {sentences:?}"));
+}
+
+/// When the first fault struck of which somebody has died or may have.
+fn struck_into_init(plan: &Plan, struck: &Struck, diaries: &Diaries) -> Option<Duration> {
+    let own = plan.own().and_then(|rank| diaries.first(rank, "dies")).map(|entry| entry.at);
+    let first = struck.log.first().map(|(at, _)| *at);
+    let deadly = if struck.may.is_empty() { struck.at.values().min().copied() } else { first };
+    own.or(deadly)
+}
+
+/// Whether this is a reason for that. Whoever has left `MPI_Init` and was not struck neither dies nor aborts of it.
+fn is_of_init(plan: &Plan, struck: &Struck, diaries: &Diaries, sentence: &str) -> bool {
+    let has_left = |rank: u32| diaries.has(rank, "initialised");
+    let was_struck = |rank: u32| plan.own() == Some(rank) || struck.must.contains(&rank) || struck.may.contains(&rank);
+    if let Some((rank, ABORTS)) = about_rank(sentence) {
+        return !has_left(rank);
+    }
+    let all_are_dead = (0..plan.ranks()).all(|rank| was_struck(rank) || !has_left(rank));
+    OF_INIT.iter().any(|words| sentence.ends_with(words) && (*words != EVERY_RANK || all_are_dead))
 }
 
 /// The ranks that the machine may have taken along, and how.
@@ -140,8 +193,7 @@ pub fn numbers(list: &Value) -> impl Iterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const ABORTS: &str = "called MPI_Abort; the job is ended";
+    use crate::diary::Entry;
 
     fn struck(ranks: &[u32]) -> Struck {
         Struck { must: ranks.iter().copied().collect(), ..Struck::default() }
@@ -165,10 +217,13 @@ mod tests {
             format!("[h1:00417] *** An error occurred in Recv error after request freed\nringwatch: rank 2 {ABORTS}\n");
         let neighbours = plan_of(|plan| plan.families.contains(&"neighbour") && !plan.spawns());
         let others = plan_of(|plan| !plan.families.contains(&"neighbour") && !plan.spawns());
-        assert_eq!(ended(&neighbours, &struck(&[1]), &said), Some(FREED_RECEIVE));
-        assert_eq!(ended(&neighbours, &struck(&[]), &said), None);
-        assert_eq!(ended(&neighbours, &struck(&[1]), &format!("ringwatch: rank 2 {ABORTS}\n")), None);
-        assert_eq!(ended(&others, &struck(&[1]), &said), None);
+        assert_eq!(ended(&neighbours, &struck(&[1]), &Diaries::default(), &said), Some(FREED_RECEIVE));
+        assert_eq!(ended(&neighbours, &struck(&[]), &Diaries::default(), &said), None);
+        assert_eq!(
+            ended(&neighbours, &struck(&[1]), &Diaries::default(), &format!("ringwatch: rank 2 {ABORTS}\n")),
+            None
+        );
+        assert_eq!(ended(&others, &struck(&[1]), &Diaries::default(), &said), None);
     }
 
     #[test]
@@ -178,13 +233,75 @@ mod tests {
         let died = "ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended";
         let said = [format!("{} (node 1) {died}", spawns.ranks()), format!("{} {ABORTS}", spawns.ranks())];
         for sentence in said.map(|said| format!("noise\nringwatch: rank {said}\n")) {
-            assert_eq!(ended(&spawns, &struck(&[1]), &sentence), Some(SPAWNING), "{sentence}");
-            assert_eq!(ended(&others, &struck(&[1]), &sentence), None, "nothing is spawned");
-            assert_eq!(ended(&spawns, &Struck::default(), &sentence), None, "nothing has happened");
+            assert_eq!(ended(&spawns, &struck(&[1]), &Diaries::default(), &sentence), Some(SPAWNING), "{sentence}");
+            assert_eq!(ended(&others, &struck(&[1]), &Diaries::default(), &sentence), None, "nothing is spawned");
+            assert_eq!(
+                ended(&spawns, &Struck::default(), &Diaries::default(), &sentence),
+                None,
+                "nothing has happened"
+            );
         }
         let other = format!("ringwatch: rank {} {ABORTS}\n", spawns.ranks() - 1);
-        assert_eq!(ended(&spawns, &struck(&[1]), &other), None, "not a spawned one");
-        assert_eq!(ended(&spawns, &struck(&[1]), "ringwatch: node 2 is dead; the job is ended\n"), None);
+        assert_eq!(ended(&spawns, &struck(&[1]), &Diaries::default(), &other), None, "not a spawned one");
+        assert_eq!(
+            ended(&spawns, &struck(&[1]), &Diaries::default(), "ringwatch: node 2 is dead; the job is ended\n"),
+            None
+        );
+    }
+
+    #[test]
+    fn one_who_strikes_itself_has_struck_somebody() {
+        let plan = plan_of(|plan| plan.own().is_some() && plan.starts_badly() && plan.families.contains(&"neighbour"));
+        let said = format!("Recv error after request freed\nringwatch: rank 2 {ABORTS}\n");
+        let dies = diaries(&[(plan.own().unwrap(), 7, "dies")]);
+        assert_eq!(ended(&plan, &Struck::default(), &dies, &said), Some(FREED_RECEIVE));
+        assert_eq!(ended(&plan, &Struck::default(), &Diaries::default(), &said), None);
+    }
+
+    fn diaries(entries: &[(u32, u64, &str)]) -> Diaries {
+        let entry = |&(rank, seconds, event): &(u32, u64, &str)| {
+            let at = Duration::from_secs(seconds);
+            Entry { rank, at, event: event.into(), details: Vec::new() }
+        };
+        Diaries(entries.iter().map(entry).collect())
+    }
+
+    #[test]
+    fn only_a_sentence_about_mpi_init_excuses_a_job_that_ends_there() {
+        let plan = plan_of(|plan| plan.starts_badly() && plan.own().is_none());
+        let of_init = |sentence: &str, has_left: u32| {
+            is_of_init(
+                &plan,
+                &struck(&[1]),
+                &diaries(&[(has_left, 5, "initialised")]),
+                &format!("ringwatch: {sentence}"),
+            )
+        };
+        for words in OF_INIT {
+            assert!(of_init(&format!("nodes 1, 2 {words}"), 1), "{words}");
+        }
+        assert!(!of_init(EVERY_RANK, 2), "rank 2 goes on");
+        assert!(of_init(&format!("rank 2 {ABORTS}"), 3) && !of_init(&format!("rank 3 {ABORTS}"), 3));
+        assert!(!of_init("node 2 (h3) has lost contact with the node of mpirun; its ranks are ended", 1));
+        assert!(!of_init("ringwatchd died again and again on prterun's node, so the job ends", 1));
+        assert!(!of_init("node 2 (h3) cannot take part (no port is free); the job is ended", 1));
+    }
+
+    #[test]
+    fn what_strikes_into_mpi_init_is_the_first_fault_of_which_somebody_may_have_died() {
+        let plan = plan_of(|plan| plan.starts_badly() && plan.own().is_none());
+        let at = Duration::from_secs;
+        let mut struck = Struck {
+            log: [1, 2].map(|time| (at(time), String::new())).into(),
+            at: [(1, at(2))].into(),
+            ..struck(&[1])
+        };
+        assert_eq!(struck_into_init(&plan, &struck, &Diaries::default()), Some(at(2)));
+        struck.may.insert(2);
+        assert_eq!(struck_into_init(&plan, &struck, &Diaries::default()), Some(at(1)));
+        let own = plan_of(|plan| plan.starts_badly() && plan.own().is_some());
+        let dies = diaries(&[(own.own().unwrap(), 7, "dies")]);
+        assert_eq!(struck_into_init(&own, &Struck::default(), &dies), Some(at(7)));
     }
 
     #[test]

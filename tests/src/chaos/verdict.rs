@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use super::bundle::Traces;
 use super::declared::Declared;
 use super::inject::Struck;
 use super::limits::{self, history, records};
@@ -25,21 +26,26 @@ pub enum Verdict {
     Broken(String),
 }
 
-/// Checks what the plan promises of its end, and returns the limits that came into play there.
+/// Checks what the plan promises of its end, and returns the limits that came into play there. A machine that was late lets
+/// nobody be declared in time.
 ///
 /// # Panics
 /// With everything that is known about the job, if a promise is broken.
 #[must_use]
-pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path, folder: &Path) -> BTreeSet<&'static str> {
+pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, traces: &Traces<'_>) -> BTreeSet<&'static str> {
+    let (events, folder) = (traces.events, traces.folder);
     let declared = Declared::read(events, folder);
     // However it ends, nobody has been told a lie.
-    let ended = limits::ended(plan, struck, &outcome.stderr);
+    let ended = limits::ended(plan, struck, &outcome.diaries, &outcome.stderr);
     let is_of_the_start =
         |error: &Entry| plan.starts_badly() && error.details.first().is_some_and(|class| class == OTHER);
     outcome.no_lies_but(|error| is_of_the_start(error) || ended.is_some() && is_in_spawn(&outcome.diaries, error));
     told_after_the_first_strike(plan, struck, outcome);
     nobody_spawned_was_stopped(outcome, events);
     declared.nobody_alive(plan, struck, outcome);
+    if traces.late.is_empty() {
+        declared.in_time(plan, struck, outcome);
+    }
     if let Some(limit) = ended {
         // While it was ending, prterun may have been struck, whose status that is then.
         if outcome.status == -libc::SIGKILL && struck.carried.iter().any(|fault| fault.kind == Fault::Launcher.kind()) {
@@ -47,12 +53,13 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path, fol
         } else {
             outcome.gave_up(&["the job is ended"]);
         }
+        one_side(outcome, &gone(struck, outcome));
         return [limit].into();
     }
     if let Some((_, Fault::Launcher)) = plan.faults.last() {
         outcome.require(outcome.diaries.all("done").next().is_none(), "no rank comes to its end");
         outcome.lost_its_launcher(&["prterun", "was lost", "ended"]);
-        let gone = gone_before_the_last(struck);
+        let gone = gone_before_the_last(struck, &declared);
         one_side(outcome, &gone);
         let last = struck.at.values().max().copied().unwrap_or_default();
         declared.has_all(&gone.difference(&struck.may).copied().collect(), struck, last, outcome);
@@ -68,12 +75,12 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, events: &Path, fol
         outcome.finished_without(&dead);
         BTreeSet::new()
     };
-    one_side(outcome, &gone(struck));
+    one_side(outcome, &gone(struck, outcome));
     &limits | &declared.are(&dead, struck, plan.own(), outcome)
 }
 
-/// A death in `MPI_Init` ends the job with a status and a sentence, or those whose `MPI_Init` returned go on. Without a
-/// death all go on.
+/// A death in `MPI_Init` ends the job with a status and a sentence about that, or those whose `MPI_Init` returned go on.
+/// Without a death all go on.
 fn began(
     plan: &Plan,
     struck: &Struck,
@@ -88,6 +95,8 @@ fn began(
         let dies = own || !struck.must.is_empty() || may_be_dead;
         outcome.require(dies, "a job in which nobody dies goes on");
         outcome.gave_up(&[]);
+        limits::ended_in_init(plan, struck, outcome);
+        one_side(outcome, &gone(struck, outcome));
         return init;
     }
     let all: BTreeSet<u32> = outcome.diaries.all("initialised").map(|entry| entry.rank).collect();
@@ -98,7 +107,7 @@ fn began(
         outcome.finalized(rank);
     }
     outcome.left_nothing();
-    one_side(outcome, &gone(struck));
+    one_side(outcome, &gone(struck, outcome));
     let other = outcome.diaries.all("error").any(is_of_the_start);
     let limits = if other { init } else { BTreeSet::new() };
     &limits | &declared.are(&dead, struck, plan.own(), outcome)
@@ -162,16 +171,20 @@ fn is_in_spawn(diaries: &Diaries, error: &Entry) -> bool {
     before.is_some_and(|entry| entry.event == "enters" && entry.text() == "spawn")
 }
 
-/// Who is dead, or may be.
-fn gone(struck: &Struck) -> BTreeSet<u32> {
-    struck.must.union(&struck.may).copied().collect()
+/// Who is dead, or may be and did not come to its end where others did.
+fn gone(struck: &Struck, outcome: &Outcome) -> BTreeSet<u32> {
+    let ended = outcome.diaries.all("done").next().is_some();
+    let may = struck.may.iter().filter(|rank| ended && !outcome.diaries.has(**rank, "done"));
+    struck.must.iter().chain(may).copied().collect()
 }
 
-/// The same before the last fault, which struck everybody.
-fn gone_before_the_last(struck: &Struck) -> BTreeSet<u32> {
+/// The same before the last fault, which struck everybody and lets nobody come to an end: of those who may be dead, who is
+/// declared.
+fn gone_before_the_last(struck: &Struck, declared: &Declared) -> BTreeSet<u32> {
     let last = struck.at.values().max();
     let earlier = |rank: &&u32| struck.at.get(rank).is_some_and(|at| Some(at) < last);
-    struck.must.iter().filter(earlier).chain(&struck.may).copied().collect()
+    let may = struck.may.iter().filter(|rank| declared.has_before_the_end(**rank));
+    struck.must.iter().filter(earlier).chain(may).copied().collect()
 }
 
 /// The dead have repaired nothing among themselves.
@@ -197,6 +210,8 @@ mod tests {
             at: [(0, at(9)), (1, at(5)), (2, at(9))].into(),
             ..Struck::default()
         };
-        assert_eq!(gone_before_the_last(&struck), [1, 3].into());
+        let dead = Declared::of(r#"{"event":"rank-dead","at_us":7,"node":1,"rank":3,"reason":"stopped"}"#);
+        assert_eq!(gone_before_the_last(&struck, &dead), [1, 3].into());
+        assert_eq!(gone_before_the_last(&struck, &Declared::of("")), [1].into(), "rank 3 lives");
     }
 }
