@@ -258,6 +258,11 @@ pub enum RankReason {
     Reported,
     /// Its process ended before it had left `MPI_Init`.
     Early,
+    /// A signal is ending its process, and the kernel still writes its core.
+    DumpsCore {
+        /// The number of the signal, 0 if the kernel does not say.
+        signal: i32,
+    },
 }
 
 impl fmt::Display for RankReason {
@@ -270,6 +275,8 @@ impl fmt::Display for RankReason {
             RankReason::Stopped => f.write_str("the process was stopped"),
             RankReason::Reported => f.write_str("the process was reported as failed"),
             RankReason::Early => f.write_str("the process ended before it had left MPI_Init"),
+            RankReason::DumpsCore { signal: 0 } => f.write_str("the process is dumping core"),
+            RankReason::DumpsCore { signal } => write!(f, "the process is dumping core after signal {signal}"),
         }
     }
 }

@@ -66,7 +66,7 @@
 //!
 //! Reasons: [`NodeReason`](crate::NodeReason) 0 `Silent`, 1 `Resigned`, 2 `ConnectionLost`, 3 `Left`;
 //! [`RankReason`](crate::RankReason) 0 `Exited` and the status, 1 `Signaled` and the signal, 2 `Stopped`, 3 `Reported`,
-//! 4 `Early`;
+//! 4 `Early`, 5 `DumpsCore` and the signal;
 //! [`EndReason`](crate::EndReason) 0 `Finished`, 1 `LauncherLost`, 2 `InitFailure`, 3 `FencingOff`, 4 `NoSurvivor`.
 //!
 //! # Versions

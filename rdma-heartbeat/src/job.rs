@@ -49,6 +49,8 @@ pub struct Job {
     unfenced: Option<String>,
     /// A spawned rank for which others wait in vain.
     missed: Option<String>,
+    /// Dead ranks whose cores are being written, as far as is known.
+    dumping: BTreeSet<u32>,
     graves: Vec<Grave>,
     /// Facts about ranks of jobs that this node has not been told of yet.
     unknown: Vec<Fact>,
@@ -79,6 +81,7 @@ impl Job {
             ended: None,
             unfenced: None,
             missed: None,
+            dumping: BTreeSet::new(),
             graves: Vec::new(),
             unknown: Vec::new(),
         };
@@ -184,6 +187,9 @@ impl Job {
         let Some(dead) = known else { return false };
         *dead = true;
         self.ranks_alive -= 1;
+        if matches!(fact, Some(Fact { subject: Subject::Rank { reason: RankReason::DumpsCore { .. }, .. }, .. })) {
+            self.dumping.insert(rank);
+        }
         self.graves.push(Grave { entry: Entry::Rank(rank), at: now, fact });
         let node = self.rank_nodes[rank as usize];
         self.died_early(now, || format!("rank {rank} (node {node})"));
@@ -205,7 +211,14 @@ impl Job {
             self.bury_rank(*rank, now, fact);
         }
         self.graves.push(Grave { entry: Entry::Node(node), at: now, fact });
+        let Self { dumping, rank_nodes, .. } = self;
+        dumping.retain(|rank| rank_nodes[*rank as usize] != node);
         Some(ranks)
+    }
+
+    /// The runtime has seen the process of a rank end.
+    pub fn rank_is_gone(&mut self, rank: u32) {
+        self.dumping.remove(&rank);
     }
 
     /// Takes note that a rank has ended in order.
@@ -269,7 +282,8 @@ impl Job {
     /// Whether the job has to end, why, and a sentence for the user.
     #[must_use]
     pub fn verdict(&mut self, now: Time) -> Option<(EndReason, String)> {
-        if self.ranks_alive == 0 && !self.rank_nodes.is_empty() {
+        // The end of the job would cut the cores off that are still being written.
+        if self.ranks_alive == 0 && !self.rank_nodes.is_empty() && self.dumping.is_empty() {
             return Some((EndReason::NoSurvivor, "every rank of the job is dead; the job is ended".into()));
         }
         if let Some(what) = &self.unfenced {

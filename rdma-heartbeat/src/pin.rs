@@ -155,7 +155,10 @@ impl Pin {
     #[must_use]
     pub fn dumping(&self, sample: Sample) -> Option<RankReason> {
         let dumps = sample.is_signaled && self.status().is_some_and(|status| dumps_core(&status));
-        dumps.then(|| self.fate().unwrap_or(RankReason::Reported))
+        dumps.then(|| match self.fate() {
+            Some(RankReason::Signaled { signal }) => RankReason::DumpsCore { signal },
+            _ => RankReason::DumpsCore { signal: 0 },
+        })
     }
 
     fn stopped_in(&self, sample: Sample) -> Option<u64> {
@@ -601,7 +604,7 @@ mod tests {
             let pin = Pin::take(dumper.pid()).unwrap();
             assert_eq!(pin.sample().and_then(|sample| pin.dumping(sample)), None);
             dumper.crash();
-            let reason = RankReason::Signaled { signal: libc::SIGABRT };
+            let reason = RankReason::DumpsCore { signal: libc::SIGABRT };
             wait_until(|| pin.sample().and_then(|sample| pin.dumping(sample)) == Some(reason));
             pin.stop();
             assert!(!pin.has_ended() && pin.stopped().is_none(), "it can neither run nor be stopped");

@@ -1,9 +1,10 @@
 //! Help for the unit tests.
 
 use std::num::NonZeroUsize;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -71,24 +72,10 @@ impl Dumper {
             ForkResult::Parent { child } => Some(Self { child, word, folder }),
             ForkResult::Child => {
                 drop(word);
-                setrlimit(Resource::RLIMIT_CORE, RLIM_INFINITY, RLIM_INFINITY).expect("that is allowed");
-                // The test of what a `ringwatchd` does at its start has done that to this whole process, too.
-                set_dumpable(true).expect("that is allowed");
-                chdir(&folder).expect("the folder is there");
-                make_core_long();
-                let crash = move || {
-                    if read(&told, &mut [0]) == Ok(1) {
-                        let _ = raise(Signal::SIGABRT);
-                    }
-                    std::process::exit(1)
-                };
-                if !thread {
-                    crash()
-                }
-                std::thread::spawn(crash);
-                loop {
-                    pause();
-                }
+                close_all_but(&told);
+                let _ = catch_unwind(AssertUnwindSafe(|| wait_for_crash(told, &folder, thread)));
+                // SAFETY: ends the process, and leaves alone what belongs to the tests.
+                unsafe { libc::_exit(1) }
             }
         }
     }
@@ -108,6 +95,37 @@ impl Drop for Dumper {
         let _ = kill(self.child, Signal::SIGKILL);
         let _ = waitpid(self.child, None);
         let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Of the tests beside this one some wait until nobody has the other end of something any more.
+fn close_all_but(one: &OwnedFd) {
+    let one = u32::try_from(one.as_raw_fd()).unwrap_or(0);
+    // SAFETY: the only thread of this process uses none of them.
+    unsafe {
+        libc::close_range(3, one.saturating_sub(1), 0);
+        libc::close_range(one + 1, u32::MAX, 0);
+    }
+}
+
+fn wait_for_crash(told: OwnedFd, folder: &Path, thread: bool) -> ! {
+    setrlimit(Resource::RLIMIT_CORE, RLIM_INFINITY, RLIM_INFINITY).expect("that is allowed");
+    // The test of what a `ringwatchd` does at its start has done that to this whole process, too.
+    set_dumpable(true).expect("that is allowed");
+    chdir(folder).expect("the folder is there");
+    make_core_long();
+    let crash = move || {
+        if read(&told, &mut [0]) == Ok(1) {
+            let _ = raise(Signal::SIGABRT);
+        }
+        std::process::exit(1)
+    };
+    if !thread {
+        crash()
+    }
+    std::thread::spawn(crash);
+    loop {
+        pause();
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use system_tests::{Job, Lab, SLACK, in_lab, process};
+use system_tests::{Job, Lab, Outcome, SLACK, in_lab, process};
 
 /// Ranks of hosts in the middle and of prterun's own.
 const VICTIM: u32 = 5;
@@ -109,9 +109,7 @@ fn crashes_with_a_segmentation_fault() {
 /// Until its core is written the process is there, and its connections are open.
 #[test]
 fn crashes_and_dumps_core() {
-    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
-    if pattern.trim().is_empty() || pattern.contains(['|', '@', '/']) {
-        eprintln!("skipped: this system writes no cores, or somewhere else");
+    if !writes_cores() {
         return;
     }
     in_lab(|lab| {
@@ -126,11 +124,42 @@ fn crashes_and_dumps_core() {
             status.contains("\nCoreDumping:\t1\n"),
             "its core is still being written when the survivors are done",
         );
-        let core = core_in(&folder);
-        let lengths = core.as_deref().map(lengths_of_core);
-        outcome.require(lengths.is_some_and(|[is, says]| is == says), &format!("the core is whole, not {lengths:?}"));
-        let _ = core.map(fs::remove_file);
+        has_whole_core(&outcome, &folder);
     });
+}
+
+/// Nobody is left, and the job does not end before the core is whole.
+#[test]
+fn the_last_one_crashes_and_dumps_core() {
+    if !writes_cores() {
+        return;
+    }
+    in_lab(|lab| {
+        let mut job = Job::new().on(&["h1"], 1).blocked_in("allreduce", &[0]).arguments(&["--die", "dump"]).start(lab);
+        job.wait_until_blocked();
+        let folder = job.folder().join("diaries");
+        let _ = job.go();
+        let outcome = job.finish();
+        outcome.gave_up(&["every rank", "dead"]);
+        has_whole_core(&outcome, &folder);
+    });
+}
+
+fn writes_cores() -> bool {
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    let writes = !pattern.trim().is_empty() && !pattern.contains(['|', '@', '/']);
+    if !writes {
+        eprintln!("skipped: this system writes no cores, or somewhere else");
+    }
+    writes
+}
+
+/// Looks at the core, and takes it away.
+fn has_whole_core(outcome: &Outcome, folder: &Path) {
+    let core = core_in(folder);
+    let lengths = core.as_deref().map(lengths_of_core);
+    outcome.require(lengths.is_some_and(|[is, says]| is == says), &format!("the core is whole, not {lengths:?}"));
+    let _ = core.map(fs::remove_file);
 }
 
 fn core_in(folder: &Path) -> Option<PathBuf> {

@@ -18,7 +18,7 @@ use super::Member;
 
 impl Member {
     /// Nodes join: the job has `universe` nodes from now on. Their members, made with that number, must start within
-    /// `timeout`. The heartbeat of a new node may be late by as much.
+    /// `timeout`. Without an arbiter that asks suspects the heartbeat of a new node may be late by as much.
     ///
     /// For the arbiter, or for anybody if there is none; without effect elsewhere, and if there are as many already.
     pub fn grow(&mut self, now: Time, universe: u32, out: &mut Vec<Action>) {

@@ -155,6 +155,7 @@ fn subjects_and_their_reasons_have_the_documented_numbers() {
         rank(&[2], RankReason::Stopped),
         rank(&[3], RankReason::Reported),
         rank(&[4], RankReason::Early),
+        rank(&[5, 22], RankReason::DumpsCore { signal: 11 }),
         (Subject::Doubt, vec![3]),
         (Subject::Grown, vec![4]),
     ];
@@ -336,7 +337,8 @@ fn any_subject(nodes: Range<u32>) -> impl Strategy<Value = Subject> {
         any::<i32>().prop_map(|signal| RankReason::Signaled { signal }),
         Just(RankReason::Stopped),
         Just(RankReason::Reported),
-        Just(RankReason::Early)
+        Just(RankReason::Early),
+        any::<i32>().prop_map(|signal| RankReason::DumpsCore { signal })
     ];
     prop_oneof![
         (nodes.clone(), node_reason).prop_map(|(node, reason)| Subject::Node { node, reason }),

@@ -78,6 +78,9 @@ impl Daemon {
     }
 
     fn obey(&mut self, packet: ToDaemon, now: Time) {
+        if let ToDaemon::RankLost { rank, .. } | ToDaemon::RankEnded(rank) = packet {
+            self.job.rank_is_gone(rank);
+        }
         match packet {
             ToDaemon::ConnectionLost(node) => self.connection_lost(node, now),
             ToDaemon::RankLost { rank, .. } if self.job.node_of(rank).is_none() => {

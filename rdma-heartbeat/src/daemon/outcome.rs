@@ -254,5 +254,6 @@ pub(super) fn rank_reason(reason: RankReason) -> String {
         RankReason::Stopped => "stopped".into(),
         RankReason::Reported => "reported".into(),
         RankReason::Early => "early".into(),
+        RankReason::DumpsCore { signal } => format!("core:{signal}"),
     }
 }

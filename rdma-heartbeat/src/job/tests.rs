@@ -68,6 +68,22 @@ fn spawned_ranks_die_like_others_and_nobody_has_a_number_in_a_gap() {
 }
 
 #[test]
+fn a_job_of_which_nobody_lives_ends_when_no_core_is_written_any_more() {
+    let mut job = job(true);
+    make_ready(&mut job);
+    for dumping in [0, 1, 3] {
+        job.learn(&rank(dumping, RankReason::DumpsCore { signal: 11 }), Time::ZERO);
+    }
+    job.learn(&rank(2, RankReason::Reported), Time::ZERO);
+    assert_eq!(job.verdict(Time::ZERO), None);
+    job.rank_is_gone(0);
+    job.learn(&node(2, NodeReason::Silent), Time::ZERO);
+    assert_eq!(job.verdict(Time::ZERO), None);
+    job.rank_is_gone(1);
+    assert_eq!(job.verdict(Time::ZERO).unwrap().0, EndReason::NoSurvivor);
+}
+
+#[test]
 fn a_spawned_rank_for_which_others_wait_in_vain_ends_the_job() {
     let mut job = job(true);
     make_ready(&mut job);

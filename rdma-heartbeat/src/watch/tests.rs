@@ -279,7 +279,7 @@ fn a_rank_that_dumps_core_is_dead_at_once_and_is_left_alone() {
     let mut watch = life();
     assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
     dumper.crash();
-    let reason = RankReason::Signaled { signal: libc::SIGABRT };
+    let reason = RankReason::DumpsCore { signal: libc::SIGABRT };
     wait_until(|| pin.sample().and_then(|sample| pin.dumping(sample)) == Some(reason));
     assert_eq!(look(&mut watch, 4, &segment), [], "without it the job ends, and its core is not whole");
     segment.enter(0, dumper.pid() as u32, Phase::Running);
