@@ -65,6 +65,11 @@ pub fn member_died(comm: Object, rank: c_int, remote: bool) {
     }
 }
 
+/// Whether any death is known.
+pub fn somebody_died() -> bool {
+    SOMEBODY_DIED.load(Ordering::Acquire)
+}
+
 /// A communicator is being freed.
 pub fn forget(comm: Object) {
     if SOMEBODY_DIED.load(Ordering::Acquire) {

@@ -323,6 +323,26 @@ impl Communicators {
             dynamic::made(comm.handle());
             mended::make(comm.handle());
             self.equip(comm);
+            if agreements::somebody_died() {
+                self.note_earlier_deaths(comm);
+            }
+        }
+    }
+
+    /// Of a communicator that is made: a member may have died before this module knew of it, and one may be made all the same,
+    /// as by `MPI_Comm_spawn`.
+    fn note_earlier_deaths(&self, comm: Communicator) {
+        // SAFETY: the communicator lives and has its groups.
+        let has_dead = |mpi: &'static Internals| unsafe { mpi.has_dead_on_any_side(comm.handle()) };
+        if !Internals::fitting().is_some_and(has_dead) {
+            return;
+        }
+        let scope = self.known().get_mut(&comm).map(|known| {
+            known.damaged = true;
+            known.scope()
+        });
+        if scope == Some(Scope::Group) {
+            self.mpi.revoke(comm);
         }
     }
 

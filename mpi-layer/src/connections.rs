@@ -9,6 +9,11 @@
 //!
 //! A connection on which nothing waits is left to its end, with what the dead had sent before.
 //!
+//! One that the other end closes while it is being made is taken for the loser of two that are being made at once: what waits
+//! for it goes on waiting, for the other one (`mca_btl_tcp_endpoint_recv_connect_ack`). But the other end may have left MPI, as
+//! somebody does who was interrupted by a death before the message came. After a death, whatever has waited so for a second
+//! is given up.
+//!
 //! However a connection breaks, an answer to a one-sided operation that waits on it has no function that is to hear of its
 //! end (`btl_base_am_rdma.c`, am_rdma_response), which is called all the same (`btl_tcp_endpoint.c`,
 //! mca_btl_tcp_endpoint_close). It gets one that does nothing.
@@ -17,18 +22,24 @@
 //! for its class first.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
+use crate::agreements::somebody_died;
+use crate::line::lock;
 use crate::objects::{LIST_LENGTH, NEXT, Object};
 use crate::openmpi::{Library, ProcessName};
 
 /// Of `mca_btl_tcp_component_t`: the table of processes.
 const PROCESSES: usize = 0x180;
-/// Of `mca_btl_tcp_proc_t`: its endpoints, and how many.
+/// Of `mca_btl_tcp_proc_t`: the process of Open MPI, with its name; its endpoints, and how many.
+const OPAL_PROCESS: usize = 0x28;
+const NAME: usize = 0x28;
 const ENDPOINTS: usize = 0x40;
 const ENDPOINT_COUNT: usize = 0x48;
 /// Of `mca_btl_base_endpoint_t`.
 const PROCESS: usize = 0x30;
+const SOCKET: usize = 0x40;
 const CURRENT_FRAGMENT: usize = 0x60;
 const STATE: usize = 0x70;
 const FRAGMENTS: usize = 0x78;
@@ -39,12 +50,29 @@ const SENTINEL: usize = 0x10;
 const CALLBACK: usize = 0x48;
 /// Values of an endpoint's state.
 const CONNECTING: c_int = 0;
+const CLOSED: c_int = 2;
 const FAILED: c_int = 3;
 const CONNECTED: c_int = 4;
 
 const CLOSE: &CStr = c"mca_btl_tcp_endpoint_close";
 
 type Close = unsafe extern "C" fn(Object);
+
+/// A connection that the other end has made itself has come by then.
+const DESERTED: Duration = Duration::from_secs(1);
+
+/// Processes for whose connections something waits that they have closed, and since when.
+static DESERTERS: Mutex<Vec<(ProcessName, Instant)>> = Mutex::new(Vec::new());
+
+/// Which connections to a process are closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    /// That are not there yet, or on which something waits.
+    Unfinished,
+    /// That are closed already, and on which something waits.
+    Deserted,
+}
 
 /// What ringwatch uses of Open MPI's TCP transport.
 pub struct Connections {
@@ -104,15 +132,15 @@ impl Connections {
 
     /// Closes connections to a process that Open MPI has just marked as dead, in a function of MPI.
     pub fn close(&self, name: ProcessName) {
-        self.end(name, false);
+        self.end(name, Which::Unfinished);
     }
 
     /// Closes all connections to a process that is dead: nothing comes from it any more.
     pub fn cut(&self, name: ProcessName) {
-        self.end(name, true);
+        self.end(name, Which::All);
     }
 
-    fn end(&self, name: ProcessName, all: bool) {
+    fn end(&self, name: ProcessName, which: Which) {
         // SAFETY: the table belongs to the component; what is not of the expected class is not looked at.
         unsafe {
             let table = self.component.byte_add(PROCESSES);
@@ -127,7 +155,7 @@ impl Connections {
             let endpoints = process.byte_add(ENDPOINTS).cast::<*const Object>().read();
             let count = process.byte_add(ENDPOINT_COUNT).cast::<usize>().read();
             for index in 0..count {
-                self.fail(process, endpoints.add(index).read(), all);
+                self.fail(process, endpoints.add(index).read(), which);
             }
         }
     }
@@ -136,7 +164,7 @@ impl Connections {
     ///
     /// # Safety
     /// A process, and one of its endpoints.
-    unsafe fn fail(&self, process: Object, endpoint: Object, even_idle: bool) {
+    unsafe fn fail(&self, process: Object, endpoint: Object, which: Which) {
         // SAFETY: the offsets are those of an endpoint if its class, its process and the class of its list are right; the
         // lock keeps other threads from writing into a socket that is being closed.
         unsafe {
@@ -152,21 +180,47 @@ impl Connections {
             let lock = endpoint.byte_add(SEND_LOCK).cast::<libc::pthread_mutex_t>();
             libc::pthread_mutex_lock(lock);
             let before = state.read();
-            let closes = even_idle
-                || before != CONNECTED
-                || !endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>().read().is_null()
-                || fragments.byte_add(LIST_LENGTH).cast::<usize>().read() > 0;
+            let has_waiting = has_waiting(endpoint);
+            let closes = match which {
+                Which::All => true,
+                Which::Unfinished => before != CONNECTED || has_waiting,
+                Which::Deserted => before == CLOSED && has_waiting,
+            };
+            let socket = endpoint.byte_add(SOCKET).cast::<c_int>();
+            // Without a socket closing does nothing, whatever waits.
+            let lends = closes && before == CLOSED && has_waiting && socket.read() < 0;
+            if lends {
+                socket.write(libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC));
+            }
             if closes {
                 state.write(FAILED);
             }
             libc::pthread_mutex_unlock(lock);
-            if before == CONNECTING {
+            if before == CONNECTING || (lends && socket.read() >= 0) {
                 // Closing takes back what only an endpoint that waits for an answer has done.
                 (self.event_users_increment)();
             }
             if closes {
                 close(endpoint);
             }
+        }
+    }
+
+    /// If this is an endpoint that is closed, and something waits for it: the name of its process.
+    ///
+    /// # Safety
+    /// An object.
+    unsafe fn deserter(&self, endpoint: Object) -> Option<ProcessName> {
+        // SAFETY: the offsets are those of an endpoint, with a list, and of its process.
+        unsafe {
+            let fits =
+                class(endpoint) == self.classes.endpoint && class(endpoint.byte_add(FRAGMENTS)) == self.classes.list;
+            if !fits || endpoint.byte_add(STATE).cast::<c_int>().read_volatile() != CLOSED || !has_waiting(endpoint) {
+                return None;
+            }
+            let process = endpoint.byte_add(PROCESS).cast::<Object>().read();
+            let opal = (class(process) == self.classes.process).then(|| process.byte_add(OPAL_PROCESS))?;
+            Some(opal.cast::<Object>().read().byte_add(NAME).cast::<ProcessName>().read())
         }
     }
 
@@ -202,6 +256,42 @@ unsafe extern "C" fn close(endpoint: Object) {
             }
         }
         (own.close)(endpoint);
+        if let Some(name) = own.deserter(endpoint) {
+            lock(&DESERTERS).push((name, Instant::now()));
+            crate::watch_progress();
+        }
+    }
+}
+
+/// A turn of the progress loop; false if no further one is needed.
+pub fn look() -> bool {
+    if !somebody_died() {
+        return false;
+    }
+    let (now, mut due) = (Instant::now(), Vec::new());
+    let mut deserters = lock(&DESERTERS);
+    deserters.retain(|(name, since)| {
+        let is_due = now.duration_since(*since) >= DESERTED;
+        due.extend(is_due.then_some(*name));
+        !is_due
+    });
+    let are_left = !deserters.is_empty();
+    drop(deserters);
+    if let Some(own) = Connections::get() {
+        due.into_iter().for_each(|name| own.end(name, Which::Deserted));
+    }
+    are_left
+}
+
+/// Whether something waits on an endpoint.
+///
+/// # Safety
+/// An endpoint with a list.
+unsafe fn has_waiting(endpoint: Object) -> bool {
+    // SAFETY: as required of the caller.
+    unsafe {
+        !endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>().read().is_null()
+            || endpoint.byte_add(FRAGMENTS + LIST_LENGTH).cast::<usize>().read() > 0
     }
 }
 

@@ -205,6 +205,18 @@ impl Internals {
         !dead.is_empty() && self.group_has_any(other, self.world, &dead)
     }
 
+    /// Whether a member, on either side, is known to be dead.
+    ///
+    /// # Safety
+    /// As for [`own_side_of`](Self::own_side_of).
+    pub unsafe fn has_dead_on_any_side(&self, comm: Object) -> bool {
+        // SAFETY: as required of the caller.
+        let groups = unsafe { comm.byte_add(GROUPS).cast::<[Object; 2]>().read() };
+        let dead = self.dead_members(self.world);
+        let is_there = |group: &Object| self.group_has_any(*group, self.world, &dead);
+        self.has_dead_members(comm) || (!dead.is_empty() && groups.iter().any(is_there))
+    }
+
     /// Whether a group has one of these ranks of a communicator.
     pub fn group_has_any(&self, group: Object, comm: Object, ranks: &[c_int]) -> bool {
         let (mut whole, mut there) = (std::ptr::null_mut(), vec![0; ranks.len()]);

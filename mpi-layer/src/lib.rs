@@ -150,7 +150,7 @@ impl Rank {
         agreements::tell();
         let events = if is_new { self.catch_up() } else { 0 };
         // The others may have ended operations, by which agreements have deaths to be told of.
-        let (need, watches) = (waiting::look(self.number), calls::look() | agreements::tell() | groups::look());
+        let (need, watches) = (waiting::look(self.number), self.turn());
         let needs_turns = watches || need != Need::Nothing;
         EXPECTED.store(if needs_turns { ALWAYS } else { SEEN.load(Ordering::Relaxed) }, Ordering::Relaxed);
         if !watches {
@@ -158,11 +158,16 @@ impl Rank {
                 waiting::rest();
             }
             // Another thread may have asked for more turns meanwhile.
-            if calls::look() | agreements::tell() | groups::look() {
+            if self.turn() {
                 watch_progress();
             }
         }
         events
+    }
+
+    /// Whoever has something to do in a turn of the progress loop; false if nobody needs a further one.
+    fn turn(&self) -> bool {
+        calls::look() | agreements::tell() | groups::look() | connections::look()
     }
 
     /// Reports what the log holds beyond `SEEN`; returns how many entries that was.
