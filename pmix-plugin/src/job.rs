@@ -52,8 +52,10 @@ struct Launched {
 struct Unserved {
     nspace: CString,
     ranks: usize,
-    /// Ranks that did not end in order.
+    /// Ranks that did not end by themselves.
     lost: BTreeSet<u32>,
+    /// It has spawned another job.
+    spawns: bool,
 }
 
 const NOT_AT_WORK: &str = "ringwatch is not at work (psensor_ringwatch_enable is off, or it could not start)";
@@ -133,7 +135,12 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
     }
     if !settings.enable {
         let ranks = nodes_of(nspace, runtime.as_ref()).len();
-        lock(&UNSERVED).get_or_insert(Unserved { nspace: nspace.into(), ranks, lost: BTreeSet::new() });
+        let mut unserved = lock(&UNSERVED);
+        let is_first = unserved.is_none();
+        let job =
+            unserved.get_or_insert(Unserved { nspace: nspace.into(), ranks, lost: BTreeSet::new(), spawns: false });
+        // Whoever was spawned may live on.
+        job.spawns |= !is_first;
         return Ok(None);
     }
     match prepare(nspace, runtime.as_ref(), settings) {
@@ -342,7 +349,7 @@ pub fn finished(nspace: &CStr) {
 /// At the end of a job that ringwatch does not serve: PRRTE's own status would be zero.
 fn tell_if_nobody_was_left(nspace: &CStr) {
     let (Some(runtime), Some(job)) = (RUNTIME.get(), &*lock(&UNSERVED)) else { return };
-    if *job.nspace == *nspace && job.lost.len() == job.ranks && runtime.exit_status() == 0 {
+    if *job.nspace == *nspace && !job.spawns && job.lost.len() == job.ranks && runtime.exit_status() == 0 {
         say(&format!("ringwatch: every rank of this fault-tolerant job is dead, and {NOT_AT_WORK}; the job is ended"));
         runtime.set_exit_status(JOB_ENDED);
     }
@@ -425,7 +432,7 @@ pub fn process_state(nspace: &CStr, rank: u32, state: u32) -> bool {
         return lost;
     }
     let Some((job, number)) = numbered(nspace, rank) else {
-        if matches!(kind, ProcessEvent::Abnormal | ProcessEvent::NonZeroExit) {
+        if kind == ProcessEvent::Abnormal {
             if let Some(job) = lock(&UNSERVED).as_mut().filter(|job| *job.nspace == *nspace) {
                 job.lost.insert(rank);
             }

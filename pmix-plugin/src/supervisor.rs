@@ -216,6 +216,7 @@ impl Supervisor {
 
     /// One has died. The next one may, too, before it has taken its first packet.
     fn start_again(&self, job: &Job, deaths: &mut Vec<Instant>) -> Result<Instance, String> {
+        let mut scarce = 0;
         loop {
             deaths.retain(|death| death.elapsed() < RESTART_WINDOW);
             deaths.push(Instant::now());
@@ -227,14 +228,10 @@ impl Supervisor {
             match self.spawn() {
                 // Its pid is free already, or the other end of its socket is closed.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EPIPE | libc::ECONNRESET)) => {}
-                // What the system lacks for a moment.
-                Err(error)
-                    if deaths.len() < MAX_RESTARTS
-                        && matches!(
-                            error.raw_os_error(),
-                            Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE)
-                        ) =>
-                {
+                Err(error) if scarce < MAX_RESTARTS && is_scarce(&error) => {
+                    scarce += 1;
+                    // It is the same death.
+                    deaths.pop();
                     std::thread::sleep(SCARCE);
                 }
                 started => return started.map_err(|error| format!("ringwatchd cannot be started again ({error})")),
@@ -414,6 +411,7 @@ impl Supervisor {
                 Ok(())
             });
         }
+        let copy = ours.try_clone()?;
         let child = command.spawn()?;
         let process = Started::take(child.id())?;
         *lock(&self.present) = i32::try_from(child.id()).ok().zip(process.try_clone().ok());
@@ -423,7 +421,7 @@ impl Supervisor {
         let packet = encode(&startup).map_err(io::Error::other)?;
         send(ours.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL)?;
         let sealer = Sealer::new(&startup, Direction::ToDaemon);
-        *control = Some(Channel { socket: ours.try_clone()?, sealer, waiting: VecDeque::new() });
+        *control = Some(Channel { socket: copy, sealer, waiting: VecDeque::new() });
         Ok(Instance { control: ours, opener: Opener::new(&startup, Direction::FromDaemon), process, _life: life })
     }
 }
@@ -492,6 +490,11 @@ fn out_of_the_way(fd: RawFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: a fresh descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Whether the system lacks something that it may have again in a moment.
+fn is_scarce(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE))
 }
 
 /// Waits for the end of a process.

@@ -53,7 +53,9 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, traces: &Traces<'_
         } else {
             outcome.gave_up(&["the job is ended"]);
         }
-        one_side(outcome, &gone(struck, outcome));
+        let launcher = struck.carried.iter().any(|fault| fault.kind == Fault::Launcher.kind());
+        let gone = if launcher { gone_before_the_last(struck, &declared) } else { gone(struck, outcome) };
+        one_side(outcome, &gone);
         return [limit].into();
     }
     if let Some((_, Fault::Launcher)) = plan.faults.last() {
