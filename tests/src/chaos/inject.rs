@@ -254,9 +254,6 @@ impl Driver<'_, '_> {
                     self.job.loses(ALL_HOSTS[*host as usize]);
                 }
                 self.struck.watchers.push((*host, self.last));
-                if *host == 0 && *signal == libc::SIGSTOP && self.others_wait_for_a_verdict() {
-                    self.counts_as_silent(0);
-                }
                 self.note_silence(*host);
                 self.silences.push((*host, now() + TIMEOUT));
             }
@@ -459,28 +456,16 @@ impl Driver<'_, '_> {
                 () if observer(other) == Some(host) => other,
                 () => continue,
             };
-            self.counts_as_silent(silent);
+            let silent = ALL_HOSTS[silent as usize];
+            self.struck.log.push((now(), format!("{silent} may count as silent for both")));
+            let hosts = self.job.job.hosts().to_vec();
+            // From a launcher that is silent all others are cut off.
+            let of_launcher = silent == hosts[0];
+            for name in hosts.into_iter().filter(|name| (*name == silent) != of_launcher) {
+                self.adjoining.extend(self.job.job.ranks_on(name));
+                self.job.loses(name);
+            }
         }
-    }
-
-    /// This host may be taken for silent longer than it is.
-    fn counts_as_silent(&mut self, host: u32) {
-        let silent = ALL_HOSTS[host as usize];
-        self.struck.log.push((now(), format!("{silent} may count as silent for longer")));
-        let hosts = self.job.job.hosts().to_vec();
-        // From a launcher that is silent all others are cut off.
-        let of_launcher = silent == hosts[0];
-        for name in hosts.into_iter().filter(|name| (*name == silent) != of_launcher) {
-            self.adjoining.extend(self.job.job.ranks_on(name));
-            self.job.loses(name);
-        }
-    }
-
-    /// Whether somebody may suspect a host just now, and ask node 0 about it.
-    fn others_wait_for_a_verdict(&self) -> bool {
-        let lately = |at: Duration| now() < at + TIMEOUT * 3;
-        self.silences.iter().any(|(host, until)| *host != 0 && lately(*until))
-            || self.struck.lost.values().any(|at| lately(*at))
     }
 
     /// `ringwatchd` of a host; one that is just being replaced is waited for, unless the job has ended.
