@@ -168,10 +168,7 @@ impl Connections {
         // SAFETY: the offsets are those of an endpoint if its class, its process and the class of its list are right; the
         // lock keeps other threads from writing into a socket that is being closed.
         unsafe {
-            let fragments = endpoint.byte_add(FRAGMENTS);
-            let fits = class(endpoint) == self.classes.endpoint
-                && endpoint.byte_add(PROCESS).cast::<Object>().read() == process
-                && class(fragments) == self.classes.list;
+            let fits = self.is_endpoint(endpoint) && endpoint.byte_add(PROCESS).cast::<Object>().read() == process;
             let state = endpoint.byte_add(STATE).cast::<c_int>();
             // One that has failed is closed, or is being closed by our caller, who holds the lock.
             if !fits || state.read_volatile() == FAILED {
@@ -213,9 +210,7 @@ impl Connections {
     unsafe fn deserter(&self, endpoint: Object) -> Option<ProcessName> {
         // SAFETY: the offsets are those of an endpoint, with a list, and of its process.
         unsafe {
-            let fits =
-                class(endpoint) == self.classes.endpoint && class(endpoint.byte_add(FRAGMENTS)) == self.classes.list;
-            if !fits || endpoint.byte_add(STATE).cast::<c_int>().read_volatile() != CLOSED || !has_waiting(endpoint) {
+            if !self.is_endpoint_in(CLOSED, endpoint) || !has_waiting(endpoint) {
                 return None;
             }
             let process = endpoint.byte_add(PROCESS).cast::<Object>().read();
@@ -224,17 +219,22 @@ impl Connections {
         }
     }
 
-    /// Whether this is an endpoint that has failed.
+    /// Whether this is an endpoint in this state.
     ///
     /// # Safety
     /// An object.
-    unsafe fn has_failed(&self, endpoint: Object) -> bool {
-        // SAFETY: the offsets are those of an endpoint, with a list.
-        unsafe {
-            class(endpoint) == self.classes.endpoint
-                && class(endpoint.byte_add(FRAGMENTS)) == self.classes.list
-                && endpoint.byte_add(STATE).cast::<c_int>().read_volatile() == FAILED
-        }
+    unsafe fn is_endpoint_in(&self, state: c_int, endpoint: Object) -> bool {
+        // SAFETY: the state is that of an endpoint, once it was found to be one.
+        unsafe { self.is_endpoint(endpoint) && endpoint.byte_add(STATE).cast::<c_int>().read_volatile() == state }
+    }
+
+    /// Whether this is an endpoint, with a list.
+    ///
+    /// # Safety
+    /// An object.
+    unsafe fn is_endpoint(&self, endpoint: Object) -> bool {
+        // SAFETY: as required of the caller; what comes first is asked first.
+        unsafe { class(endpoint) == self.classes.endpoint && class(endpoint.byte_add(FRAGMENTS)) == self.classes.list }
     }
 }
 
@@ -243,7 +243,7 @@ unsafe extern "C" fn close(endpoint: Object) {
     let Some(own) = Connections::get() else { return };
     // SAFETY: Open MPI passes an endpoint and holds its lock; items of its list, and what it is sending, are descriptors.
     unsafe {
-        if own.has_failed(endpoint) {
+        if own.is_endpoint_in(FAILED, endpoint) {
             let current = endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>().read();
             if !current.is_null() {
                 be_heard(current);

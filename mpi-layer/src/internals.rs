@@ -211,10 +211,7 @@ impl Internals {
     /// As for [`own_side_of`](Self::own_side_of).
     pub unsafe fn has_dead_on_any_side(&self, comm: Object) -> bool {
         // SAFETY: as required of the caller.
-        let groups = unsafe { comm.byte_add(GROUPS).cast::<[Object; 2]>().read() };
-        let dead = self.dead_members(self.world);
-        let is_there = |group: &Object| self.group_has_any(*group, self.world, &dead);
-        self.has_dead_members(comm) || (!dead.is_empty() && groups.iter().any(is_there))
+        self.has_dead_members(comm) || unsafe { self.has_dead_on_other_side(comm) }
     }
 
     /// Whether a group has one of these ranks of a communicator.

@@ -47,13 +47,13 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, traces: &Traces<'_
         declared.in_time(plan, struck, outcome);
     }
     if let Some(limit) = ended {
+        let launcher = struck.carried.iter().any(|fault| fault.kind == Fault::Launcher.kind());
         // While it was ending, prterun may have been struck, whose status that is then.
-        if outcome.status == -libc::SIGKILL && struck.carried.iter().any(|fault| fault.kind == Fault::Launcher.kind()) {
+        if outcome.status == -libc::SIGKILL && launcher {
             outcome.left_nothing();
         } else {
             outcome.gave_up(&["the job is ended"]);
         }
-        let launcher = struck.carried.iter().any(|fault| fault.kind == Fault::Launcher.kind());
         let gone = if launcher { gone_before_the_last(struck, &declared) } else { gone(struck, outcome) };
         one_side(outcome, &gone);
         return [limit].into();
