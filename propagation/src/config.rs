@@ -20,7 +20,7 @@ pub struct Config {
     /// How long a member goes without a sign of the arbiter before it stops: above zero, at most `timeout`.
     ///
     /// A suspicion takes one `timeout` and its confirmation at most `confirm`, so a part of the network that
-    /// was cut off has stopped within 2 x `timeout`. After a sixth of it the member holds its ranks
+    /// was cut off has stopped within 2 x `timeout`. After an eighth of it the member holds its ranks
     /// ([`Action::Hold`](crate::Action::Hold)).
     pub confirm: Duration,
     /// How long the arbiter waits for a suspect's sign of life before it declares it dead, at most `confirm`; zero
@@ -149,7 +149,7 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Settings with the usual rest: `confirm` is 0.6 `timeout`, `trial` a tenth of `timeout` within 2 ms to 50 ms
+    /// Settings with the usual rest: `confirm` is 0.8 `timeout`, `trial` a tenth of `timeout` within 2 ms to 50 ms
     /// but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms because messages may get lost, `tau` half
     /// of that, the ring and the broadcasts are the
     /// paper's, the arbiter is node 0, and this is the first incarnation.
@@ -159,8 +159,8 @@ impl Config {
             universe,
             period,
             timeout,
-            confirm: timeout / 5 * 3,
-            trial: (timeout / 10).clamp(Duration::from_millis(2), Duration::from_millis(50)).min(timeout / 5 * 3),
+            confirm: timeout / 5 * 4,
+            trial: (timeout / 10).clamp(Duration::from_millis(2), Duration::from_millis(50)).min(timeout / 5 * 4),
             resend: (period / 2).clamp(Duration::from_millis(1), Duration::from_millis(50)),
             order: RingOrder::default(),
             strategy: Strategy::default(),
@@ -233,7 +233,7 @@ mod tests {
     fn usual_settings_are_valid() {
         let config = Config::new(2, 3, 100 * MS, 1000 * MS);
         assert_eq!(config.validate(), Ok(()));
-        assert_eq!((config.confirm, config.trial, config.resend), (600 * MS, 50 * MS, 50 * MS));
+        assert_eq!((config.confirm, config.trial, config.resend), (800 * MS, 50 * MS, 50 * MS));
         let quick = Config::new(0, 1, MS, 2 * MS);
         assert_eq!((quick.resend, quick.trial), (MS, quick.confirm));
         assert_eq!(quick.validate(), Ok(()));

@@ -173,6 +173,24 @@ fn ringwatchd_stopped_is_replaced() {
     in_lab(|lab| ringwatchd_comes_back(lab, "h2", libc::SIGSTOP, 2));
 }
 
+/// The others have asked it about a node that is silent, and take its silence for a cut before long.
+#[test]
+fn ringwatchd_of_prterun_hangs_while_others_wait_for_its_word() {
+    in_lab(|lab| {
+        for after in [0, 10, 30] {
+            let mut job = Job::new().blocked_in("allreduce", &[4, 5]).start(lab);
+            job.wait_until_blocked();
+            let watcher = job.watcher("h1").pid;
+            let at = job.cut("h3");
+            // About then the observer of h3 begins to ask.
+            std::thread::sleep(TIMEOUT + Duration::from_millis(after));
+            process::signal(watcher, libc::SIGSTOP);
+            job.finish().recovered(&[4, 5]).told_within(&[4, 5], at, TIMEOUT * 3);
+            lab.restore();
+        }
+    });
+}
+
 /// The others would take the node for dead.
 #[test]
 fn ringwatchd_killed_after_the_ranks_of_its_node_have_ended() {

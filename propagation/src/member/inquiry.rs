@@ -2,7 +2,7 @@
 //! declared dead, and to hear that its ranks are ready. Each is asked again until it is answered.
 //!
 //! Every message of the arbiter proves the contact. A member that hears nothing for `confirm` stops: it cannot
-//! tell a dead arbiter from a network that fell apart, and the other side will declare it dead. After a sixth of
+//! tell a dead arbiter from a network that fell apart, and the other side will declare it dead. After an eighth of
 //! that time it holds its ranks, for whatever they would finish now they would finish without the others, and
 //! broadcasts its doubt, so that the others on its side need not wait for a suspicion of their own.
 //! They need not all hear it: in ring order the cut-off side consists of runs of neighbours, the first of each
@@ -63,7 +63,7 @@ struct Probe {
 
 /// The time without a sign of the arbiter after which a member that asks for one holds its ranks.
 fn certainty(confirm: Time) -> Time {
-    confirm / 6
+    confirm / 8
 }
 
 /// The time that a member whose doubt is somebody else's gives the arbiter: together with the time that one took to
@@ -145,7 +145,7 @@ impl Inquiries {
         }
     }
 
-    /// There is nobody to ask about any more: the emitter reported, or its death is known.
+    /// There is nobody to ask about any more: the arbiter has said so.
     pub fn suspicion_refuted(&mut self) {
         self.suspicion = None;
     }
@@ -267,12 +267,16 @@ impl Member {
         self.send_to_arbiter(Message::Probe, out);
     }
 
-    /// The suspicion that led to the hold is settled, but not by the arbiter: only its word ends the hold.
-    pub(super) fn settle_hold(&mut self, now: Time, out: &mut Vec<Action>) {
-        let asks = self.inquiries.suspicion.is_some() || self.inquiries.probe.is_some();
-        if self.inquiries.held && !asks {
-            // Shorter: the time until the hold and up to now has been given already.
-            self.probe_arbiter(now, self.config.confirm / 2, out);
+    /// There is nobody to ask about any more, for the emitter reported, or its death is known. That was not the arbiter's
+    /// word, and only that ends a hold.
+    pub(super) fn settle_suspicion(&mut self, now: Time, out: &mut Vec<Action>) {
+        let Some(suspicion) = self.inquiries.suspicion.take() else {
+            return;
+        };
+        if self.inquiries.held && self.inquiries.probe.is_none() {
+            // The arbiter's time runs on. If it has run out, the question whose answer may be coming now is asked once more.
+            let rest = suspicion.question.until.saturating_sub(now);
+            self.probe_arbiter(now, rest.max(certainty(self.config.confirm)), out);
         }
     }
 

@@ -169,8 +169,7 @@ impl Member {
         self.links.excused = false;
         self.links.forgiven.0 = 0;
         self.links.trust(now, self.config.timeout);
-        self.inquiries.suspicion_refuted();
-        self.settle_hold(now, out);
+        self.settle_suspicion(now, out);
     }
 
     /// `from` was started again and has refused what was meant for its former life: what it waits for is sent at once,
@@ -239,8 +238,7 @@ impl Member {
         self.links.last_heartbeat = None;
         self.links.excused = false;
         self.links.forgiven.0 = 0;
-        self.inquiries.suspicion_refuted();
-        self.settle_hold(now, out);
+        self.settle_suspicion(now, out);
         // It must hear of its new observer first (T3): twice the timeout, unless it will be asked before it is declared.
         let timeouts = if self.config.asks_suspects() { 1 } else { 2 };
         self.links.trust(now, self.config.timeout.saturating_mul(timeouts));

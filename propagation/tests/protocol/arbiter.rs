@@ -58,8 +58,8 @@ fn no_word_from_the_arbiter_leads_to_doubt_and_then_to_the_end() {
     let copies = solo.run(120).copies();
     assert_eq!(copies.len(), 5);
     assert!(copies.iter().all(|(_, copy)| copy.subject == Subject::Doubt));
-    assert!(!solo.run(169).asked().contains(&cut_off()));
-    assert_eq!(solo.run(170).asked(), [cut_off()]);
+    assert!(!solo.run(189).asked().contains(&cut_off()));
+    assert_eq!(solo.run(190).asked(), [cut_off()]);
     assert_eq!(solo.member.next_deadline(), Time::MAX);
     assert!(solo.member.is_stopped() && solo.member.drained());
 }
@@ -75,8 +75,8 @@ fn any_word_from_the_arbiter_is_contact() {
     assert!(solo.run(159).copies().iter().all(|(_, copy)| copy.seq == 0));
     let doubts = |solo: &mut Solo| solo.copies().iter().filter(|(_, copy)| copy.seq == 1).count();
     assert_eq!(doubts(solo.run(160)), 5);
-    assert!(!solo.run(209).member.is_stopped());
-    assert_eq!(solo.run(210).member.stop_reason(), Some(StopReason::CutOff));
+    assert!(!solo.run(229).member.is_stopped());
+    assert_eq!(solo.run(230).member.stop_reason(), Some(StopReason::CutOff));
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn a_silent_arbiter_is_probed_in_the_same_rhythm() {
     let mut solo = Solo::new(1, 8, Some(ARBITER));
     assert_eq!(solo.run(119).sent(), vec![(ARBITER, Message::Probe); 2]);
     assert_eq!(solo.run(120).copies().len(), 5);
-    assert!(!solo.run(169).member.is_stopped());
-    assert_eq!(solo.run(170).member.stop_reason(), Some(StopReason::CutOff));
+    assert!(!solo.run(189).member.is_stopped());
+    assert_eq!(solo.run(190).member.stop_reason(), Some(StopReason::CutOff));
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn doubt_makes_the_others_probe_and_stop() {
     solo.run(20).hears(5, doubt());
     assert!(solo.sent().contains(&(ARBITER, Message::Probe)));
     // What is left of the time to confirm, for the source of the doubt has waited before.
-    assert!(!solo.run(69).asked().contains(&cut_off()));
-    assert_eq!(solo.run(70).asked(), [cut_off()]);
+    assert!(!solo.run(89).asked().contains(&cut_off()));
+    assert_eq!(solo.run(90).asked(), [cut_off()]);
 
     let mut solo = member();
     solo.run(20).hears(5, doubt()).hears(ARBITER, Message::ProbeReply).skip();
@@ -127,8 +127,8 @@ fn doubt_of_the_arbiter_s_contact_is_only_passed_on_by_itself() {
 fn a_pause_gives_the_arbiter_time_again() {
     let mut solo = member();
     solo.run(112).pause(1000).call(Member::tick);
-    assert!(!solo.run(1059).member.is_stopped());
-    assert!(solo.run(1060).member.is_stopped());
+    assert!(!solo.run(1079).member.is_stopped());
+    assert!(solo.run(1080).member.is_stopped());
 }
 
 #[test]
@@ -288,8 +288,8 @@ fn a_resignation_is_repeated_until_it_is_granted() {
     assert_eq!(solo.asked(), [Action::Stop(StopReason::DeclaredDead)]);
 
     let mut solo = member();
-    assert!(!solo.run(20).call(Member::resign).run(79).member.is_stopped());
-    assert_eq!(solo.run(80).member.stop_reason(), Some(StopReason::CutOff));
+    assert!(!solo.run(20).call(Member::resign).run(99).member.is_stopped());
+    assert_eq!(solo.run(100).member.stop_reason(), Some(StopReason::CutOff));
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn questions(solo: &mut Solo) -> Vec<Message> {
 }
 
 #[test]
-fn a_member_holds_a_sixth_of_the_time_to_confirm_after_its_suspicion() {
+fn a_member_holds_an_eighth_of_the_time_to_confirm_after_its_suspicion() {
     let mut solo = member();
     assert_eq!(holds(solo.run(119)), []);
     let asked = solo.run(120).asked();
@@ -48,8 +48,8 @@ fn a_member_holds_a_sixth_of_the_time_to_confirm_after_its_suspicion() {
     let copy = |action: &Action| matches!(action, Action::Send { message: Message::Notice(_), .. });
     // First of all, and in the same moment the others on its side are told.
     assert!(place(|action| *action == Action::Hold) < place(copy));
-    assert_eq!(holds(solo.run(169)), []);
-    assert_eq!(holds(solo.run(170)), [Action::Stop(StopReason::CutOff)]);
+    assert_eq!(holds(solo.run(189)), []);
+    assert_eq!(holds(solo.run(190)), [Action::Stop(StopReason::CutOff)]);
 }
 
 #[test]
@@ -67,8 +67,8 @@ fn a_member_that_hears_of_a_doubt_holds_unless_the_arbiter_answers() {
     assert_eq!(holds(solo.run(30)), [Action::Hold]);
     // It has nothing to add to the doubt that it passed on.
     assert!(solo.copies().iter().all(|(_, copy)| copy.source == 5));
-    assert_eq!(holds(solo.run(69)), []);
-    assert_eq!(holds(solo.run(70)), [Action::Stop(StopReason::CutOff)]);
+    assert_eq!(holds(solo.run(89)), []);
+    assert_eq!(holds(solo.run(90)), [Action::Stop(StopReason::CutOff)]);
 
     let mut solo = member();
     solo.run(20).hears(5, doubt(5)).run(29).hears(ARBITER, Message::ProbeReply);
@@ -115,8 +115,8 @@ fn nobody_else_s_word_ends_the_hold() {
     let mut solo = held();
     solo.hears(5, Message::ProbeReply).hears(5, Message::Probe).hears(2, Message::NewObserver).hears(5, doubt(5));
     solo.hears(5, Message::Spared { node: 2 }).hears(5, obituary(ARBITER, 0, 6, &[6]));
-    assert_eq!(holds(solo.run(169)), []);
-    assert_eq!(holds(solo.run(170)), [Action::Stop(StopReason::CutOff)]);
+    assert_eq!(holds(solo.run(189)), []);
+    assert_eq!(holds(solo.run(190)), [Action::Stop(StopReason::CutOff)]);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_contact_that_is_lost_again_leads_to_another_hold_and_another_doubt() {
     solo.run(141);
     assert!(solo.out.contains(&Action::Hold));
     assert_eq!(solo.copies().iter().filter(|(_, copy)| copy.seq == 1).count(), 5);
-    assert_eq!(holds(solo.run(191)), [Action::Stop(StopReason::CutOff)]);
+    assert_eq!(holds(solo.run(211)), [Action::Stop(StopReason::CutOff)]);
 }
 
 #[test]
@@ -161,7 +161,9 @@ fn a_held_member_whose_emitter_reports_again_asks_for_the_arbiter_and_stops() {
     solo.run(140).heartbeat(2).run(151);
     assert!(!solo.out.contains(&Action::Release));
     assert_eq!(probes(&mut solo), 5);
-    assert_eq!(holds(solo.run(152)), [Action::Stop(StopReason::CutOff)]);
+    // The time since the arbiter's last word counts, whatever the others say.
+    assert_eq!(holds(solo.run(189)), []);
+    assert_eq!(holds(solo.run(190)), [Action::Stop(StopReason::CutOff)]);
 
     let mut solo = held();
     solo.run(122).skip().heartbeat(2).run(151).skip().hears(ARBITER, Message::ProbeReply);
@@ -176,8 +178,15 @@ fn a_held_member_whose_emitter_s_death_comes_through_somebody_else_asks_for_the_
     solo.run(122).skip().hears(5, obituary(ARBITER, 0, 2, &[2]));
     assert_eq!(solo.member.emitter(), Some(1));
     assert_eq!(probes(&mut solo), 1);
-    assert_eq!(holds(solo.run(151)), []);
-    assert_eq!(holds(solo.run(152)), [Action::Stop(StopReason::CutOff)]);
+    assert_eq!(holds(solo.run(189)), []);
+    assert_eq!(holds(solo.run(190)), [Action::Stop(StopReason::CutOff)]);
+}
+
+#[test]
+fn an_emitter_that_reports_in_the_last_moment_leaves_time_for_the_arbiter_s_answer() {
+    let mut solo = held();
+    assert_eq!(holds(solo.run(188).heartbeat(2).run(197)), []);
+    assert_eq!(holds(solo.run(198)), [Action::Stop(StopReason::CutOff)]);
 }
 
 #[test]
@@ -270,8 +279,8 @@ fn who_is_started_again_asks_the_arbiter_at_once_and_soon_holds() {
     assert_eq!(holds(solo.run(7)), []);
     assert_eq!(holds(solo.run(8)), [Action::Hold]);
     // As long as if it had its first suspicion now: the arbiter may have been started again, too.
-    assert_eq!(holds(solo.run(159)), []);
-    assert_eq!(holds(solo.run(160)), [Action::Stop(StopReason::CutOff)]);
+    assert_eq!(holds(solo.run(179)), []);
+    assert_eq!(holds(solo.run(180)), [Action::Stop(StopReason::CutOff)]);
 
     let mut solo = started_again();
     solo.run(7).hears(ARBITER, Message::ProbeReply).heartbeat(2).run(50);
@@ -283,8 +292,8 @@ fn who_is_started_again_asks_the_arbiter_at_once_and_soon_holds() {
 #[test]
 fn who_is_started_again_stops_with_those_that_doubt() {
     let mut solo = started_again();
-    assert_eq!(holds(solo.run(20).hears(5, doubt(5)).run(69)), [Action::Hold]);
-    assert_eq!(holds(solo.run(70)), [Action::Stop(StopReason::CutOff)]);
+    assert_eq!(holds(solo.run(20).hears(5, doubt(5)).run(89)), [Action::Hold]);
+    assert_eq!(holds(solo.run(90)), [Action::Stop(StopReason::CutOff)]);
 }
 
 #[test]

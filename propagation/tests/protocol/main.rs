@@ -25,7 +25,7 @@ use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};
 
 const MS: Time = Time::from_millis(1);
 
-/// The times of all tests: heartbeats every 10 ms, suspicion after 100 ms, hence 60 ms to confirm, of which the
+/// The times of all tests: heartbeats every 10 ms, suspicion after 100 ms, hence 80 ms to confirm, of which the
 /// first 10 pass without a hold, 10 ms for a trial and copies every 5 ms.
 fn config(me: NodeId, universe: u32, arbiter: Option<NodeId>) -> Config {
     Config { arbiter, ..Config::new(me, universe, 10 * MS, 100 * MS) }

@@ -271,6 +271,22 @@ fn a_restarted_arbiter_goes_on_and_its_neighbours_do_not_stop() {
     network.assert_settled(&[3, 6]);
 }
 
+/// What hangs is found after half a timeout and a little, and then has to start.
+#[test]
+fn an_arbiter_that_hangs_while_the_others_wait_for_its_word_has_time_to_be_started_again() {
+    for seed in 0..100 {
+        let mut network = Network::new(8, ARBITER, seed);
+        network.run(50);
+        network.split(|node| node == 3 || node == 6);
+        network.run(80 + seed as u32 / 2);
+        network.pause(0, 1000);
+        network.run(68);
+        network.restart(0);
+        network.run(1000);
+        network.assert_settled(&[3, 6]);
+    }
+}
+
 #[test]
 fn a_resignation_is_known_to_all_long_before_the_timeout() {
     let mut network = Network::new(8, ARBITER, 2);
