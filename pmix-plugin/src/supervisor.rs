@@ -200,11 +200,11 @@ impl Supervisor {
         let mut deaths: Vec<Instant> = Vec::new();
         let mut instance = first;
         loop {
-            let hung = self.listen(job, &mut instance);
+            self.listen(job, &mut instance);
             if self.is_finished() {
                 return;
             }
-            instance = match self.start_again(job, &mut deaths, hung) {
+            instance = match self.start_again(job, &mut deaths) {
                 Ok(instance) => instance,
                 Err(why) => return self.give_up(job, &why),
             };
@@ -214,15 +214,12 @@ impl Supervisor {
         }
     }
 
-    /// One has died or, after it had begun to work, `hung`: that may be because the node is overloaded, and is no reason to
-    /// give it up. The next one may die, too, before it has taken its first packet.
-    fn start_again(&self, job: &Job, deaths: &mut Vec<Instant>, hung: bool) -> Result<Instance, String> {
-        let (mut counts, mut scarce) = (!hung, 0);
+    /// One has died. The next one may, too, before it has taken its first packet.
+    fn start_again(&self, job: &Job, deaths: &mut Vec<Instant>) -> Result<Instance, String> {
+        let mut scarce = 0;
         loop {
             deaths.retain(|death| death.elapsed() < RESTART_WINDOW);
-            if std::mem::replace(&mut counts, true) {
-                deaths.push(Instant::now());
-            }
+            deaths.push(Instant::now());
             if deaths.len() > MAX_RESTARTS {
                 return Err("ringwatchd died again and again".into());
             }
@@ -233,8 +230,8 @@ impl Supervisor {
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EPIPE | libc::ECONNRESET)) => {}
                 Err(error) if scarce < MAX_RESTARTS && is_scarce(&error) => {
                     scarce += 1;
-                    // The next try is about the same death.
-                    counts = false;
+                    // It is the same death.
+                    deaths.pop();
                     std::thread::sleep(SCARCE);
                 }
                 started => return started.map_err(|error| format!("ringwatchd cannot be started again ({error})")),
@@ -242,8 +239,8 @@ impl Supervisor {
         }
     }
 
-    /// Handles packets until this `ringwatchd` has ended. Returns whether that was because it hung after it had begun to work.
-    fn listen(&self, job: &Job, instance: &mut Instance) -> bool {
+    /// Handles packets until this `ringwatchd` has ended.
+    fn listen(&self, job: &Job, instance: &mut Instance) {
         let limit = (job.launch.parameters.timeout / 2).max(MIN_STALL);
         let mut buffer = vec![0; PACKET];
         let at_first = job.segment.beats();
@@ -269,10 +266,10 @@ impl Supervisor {
                 if !ends_within(&instance.process, limit) {
                     instance.process.kill();
                 }
-                return false;
+                return;
             }
             if ended && !talks {
-                return false;
+                return;
             }
             let beats = job.segment.beats();
             if self.is_finished() {
@@ -282,7 +279,7 @@ impl Supervisor {
                 let starts = beats == at_first && stall.silence(looked) < STARTING;
                 if !starts || self.is_stopped() {
                     instance.process.kill();
-                    return beats != at_first;
+                    return;
                 }
             }
             self.end_exchanges_with_the_dead(job);

@@ -173,12 +173,6 @@ fn ringwatchd_stopped_is_replaced() {
     in_lab(|lab| ringwatchd_comes_back(lab, "h2", libc::SIGSTOP, 2));
 }
 
-/// It may be late because its node is overloaded: no reason to give the node up.
-#[test]
-fn ringwatchd_that_hangs_again_and_again_is_replaced_each_time() {
-    in_lab(|lab| ringwatchd_comes_back(lab, "h2", libc::SIGSTOP, 10));
-}
-
 /// The others have asked it about a node that is silent, and take its silence for a cut before long.
 #[test]
 fn ringwatchd_of_prterun_hangs_while_others_wait_for_its_word() {
