@@ -11,10 +11,11 @@ use std::net::SocketAddr;
 use propagation::NodeId;
 use serde::{Deserialize, Serialize};
 
-/// This release. Packagers may name theirs when they build, with the variable `RINGWATCH_RELEASE`.
+/// This release: the version, and what sources it was built of. Packagers may name theirs when they build, with the variable
+/// `RINGWATCH_RELEASE`.
 pub const RELEASE: &str = match option_env!("RINGWATCH_RELEASE") {
     Some(release) => release,
-    None => env!("CARGO_PKG_VERSION"),
+    None => concat!(env!("CARGO_PKG_VERSION"), "+", env!("RINGWATCH_SOURCES")),
 };
 
 /// What a refusal begins with: nothing else that a node may receive does.
