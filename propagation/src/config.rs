@@ -17,7 +17,8 @@ pub struct Config {
     pub period: Duration,
     /// The silence after which an emitter is suspected (delta in the paper), longer than `period`.
     pub timeout: Duration,
-    /// How long a member goes without a sign of the arbiter before it stops: above zero, at most `timeout`.
+    /// How long a member goes without a sign of the arbiter before it stops: above zero, at most `timeout`; an eighth longer where
+    /// its emitter reports in the last moment.
     ///
     /// A suspicion takes one `timeout` and its confirmation at most `confirm`, so a part of the network that
     /// was cut off has stopped within 2 x `timeout`. After an eighth of it the member holds its ranks
@@ -149,18 +150,20 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Settings with the usual rest: `confirm` is 0.8 `timeout`, `trial` a tenth of `timeout` within 2 ms to 50 ms
-    /// but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms because messages may get lost, `tau` half
-    /// of that, the ring and the broadcasts are the
-    /// paper's, the arbiter is node 0, and this is the first incarnation.
+    /// Settings with the usual rest: `confirm` is `timeout` less two periods but 0.6 to 0.8 `timeout`, `trial` a tenth of
+    /// `timeout` within 2 ms to 50 ms but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms because messages
+    /// may get lost, `tau` half of that, the ring and the broadcasts are the paper's, the arbiter is node 0, and this is the
+    /// first incarnation.
     pub fn new(me: NodeId, universe: u32, period: Duration, timeout: Duration) -> Config {
+        // A heartbeat that is seen when somebody looks, as those by RDMA are, counts up to a period later than it came.
+        let confirm = timeout.saturating_sub(period.saturating_mul(2)).clamp(timeout / 5 * 3, timeout / 5 * 4);
         Config {
             me,
             universe,
             period,
             timeout,
-            confirm: timeout / 5 * 4,
-            trial: (timeout / 10).clamp(Duration::from_millis(2), Duration::from_millis(50)).min(timeout / 5 * 4),
+            confirm,
+            trial: (timeout / 10).clamp(Duration::from_millis(2), Duration::from_millis(50)).min(confirm),
             resend: (period / 2).clamp(Duration::from_millis(1), Duration::from_millis(50)),
             order: RingOrder::default(),
             strategy: Strategy::default(),
@@ -234,6 +237,8 @@ mod tests {
         let config = Config::new(2, 3, 100 * MS, 1000 * MS);
         assert_eq!(config.validate(), Ok(()));
         assert_eq!((config.confirm, config.trial, config.resend), (800 * MS, 50 * MS, 50 * MS));
+        let [short, shortest] = [5, 3].map(|periods| Config::new(2, 3, 100 * MS, periods * 100 * MS).confirm);
+        assert_eq!((short, shortest), (300 * MS, 180 * MS));
         let quick = Config::new(0, 1, MS, 2 * MS);
         assert_eq!((quick.resend, quick.trial), (MS, quick.confirm));
         assert_eq!(quick.validate(), Ok(()));

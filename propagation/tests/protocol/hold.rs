@@ -250,7 +250,7 @@ fn a_member_that_hears_the_arbiter_in_time_never_holds() {
 #[test]
 fn a_resignation_that_is_overdue_stops_a_held_member_once() {
     let mut solo = member();
-    solo.run(65).call(Member::resign).run(124);
+    solo.run(45).call(Member::resign).run(124);
     assert_eq!(holds(&mut solo), [Action::Hold]);
     let end = Subject::End { reason: EndReason::Finished };
     // Comes before the tick in which it would have given up, and brings both news.
