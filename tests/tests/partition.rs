@@ -140,6 +140,12 @@ fn healed_long_after_the_timeout_ends_in_one_job() {
     in_lab(|lab| healed_after(lab, TIMEOUT * 3 / 2));
 }
 
+/// When the cut-off side is about to end its ranks.
+#[test]
+fn healed_as_the_other_side_gives_up_ends_in_one_job() {
+    in_lab(|lab| healed_after(lab, TIMEOUT * 7 / 4));
+}
+
 /// While a node is out of contact its `ringwatchd` has its ranks and prted wait. If it dies meanwhile prted goes on, and
 /// starts another one, which ends them.
 #[test]

@@ -21,8 +21,8 @@ use crate::{Job, Lab, Running, SLACK, STOP_TIMEOUT, TIMEOUT, process};
 /// processor for a minute, where others do so, too.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// A cut that is below every timeout of the job, from before it to after it: a node that has just heard of another one's doubt
-/// gives the node of mpirun half a timeout.
-const HARMLESS_CUT: Duration = Duration::from_millis(140);
+/// gives the node of mpirun 0.7 timeouts.
+const HARMLESS_CUT: Duration = Duration::from_millis(180);
 /// A stop of one rank that is below its limit, from before it to after it.
 const HARMLESS_STOP: Duration = STOP_TIMEOUT.saturating_sub(Duration::from_millis(40));
 /// How often it is looked what is to be undone.
@@ -273,6 +273,8 @@ impl Driver<'_, '_> {
                 self.lasts(Undo::Continue { who: Stopped::Runtime(*host), pid }, *ms);
                 process::signal(pid, *signal);
             }
+            // It has ended with the job.
+            Fault::Launcher if !meets => return self.spare(fault),
             Fault::Launcher => {
                 self.wait_for_a_watcher(0);
                 self.job.loses(ALL_HOSTS[0]);

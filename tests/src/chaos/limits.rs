@@ -157,14 +157,15 @@ fn silent(history: &str, late: &[(Duration, Duration)]) -> BTreeSet<u32> {
 /// kept from running meanwhile. Where it was prterun's, all others have lost contact instead.
 fn unwatched(history: &str, watcher: (u32, Duration), starved: &[(Duration, Duration)]) -> BTreeSet<u32> {
     let (host, struck) = watcher;
+    // Its last heartbeat was a period before; of prterun's node the others await a word, and only 0.8 timeouts.
+    let least = if host == 0 { TIMEOUT * 3 / 4 } else { TIMEOUT * 9 / 10 };
     let over = struck + TIMEOUT * 4;
     let mut ranks = BTreeSet::new();
     if starved.iter().any(|(end, length)| *end > struck && *end < over + *length) {
         for record in records(history).filter(|record| record["event"] == "node-dead") {
             let at = Duration::from_micros(record["at_us"].as_u64().unwrap_or(0));
             let is_it = host == 0 || (record["peer"] == host && record["reason"] == "silent");
-            // Its last heartbeat was a period before.
-            if is_it && at > struck + TIMEOUT * 9 / 10 && at < over {
+            if is_it && at > struck + least && at < over {
                 ranks.extend(numbers(&record["ranks"]));
             }
         }
@@ -329,6 +330,7 @@ mod tests {
         assert_eq!(unwatched(&said("silent"), (2, at(1000)), &starved), [].into(), "long ago");
         assert_eq!(unwatched(&said("silent"), (2, at(4900)), &starved), [].into(), "there was time left");
         assert_eq!(unwatched(&said("connection-lost"), (2, at(4600)), &starved), [].into());
-        assert_eq!(unwatched(&said("connection-lost"), (0, at(4600)), &starved), [4, 5].into());
+        assert_eq!(unwatched(&said("connection-lost"), (0, at(4760)), &starved), [4, 5].into());
+        assert_eq!(unwatched(&said("connection-lost"), (0, at(4800)), &starved), [].into(), "they wait for longer");
     }
 }
