@@ -246,7 +246,8 @@ impl Member {
         if let Some(probe) = &mut self.inquiries.probe {
             // It may have given the arbiter longer than the others on its side do.
             probe.question.until = probe.question.until.min(now.saturating_add(patience));
-        } else if self.inquiries.suspicion.is_none() {
+        } else {
+            // Also with a suspicion of its own, which may turn out to be wrong.
             self.probe_arbiter(now, patience, out);
         }
     }

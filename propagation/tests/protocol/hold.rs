@@ -82,6 +82,17 @@ fn a_doubt_does_not_put_off_the_hold_of_a_suspector() {
     assert_eq!(holds(solo.run(120)), [Action::Hold]);
 }
 
+/// The others on its side have nothing more to say.
+#[test]
+fn a_doubt_is_not_forgotten_when_the_own_suspicion_turns_out_to_be_wrong() {
+    let mut solo = member();
+    solo.run(112).hears(5, doubt(5)).heartbeat(2).run(116).heartbeat(2);
+    assert_eq!(holds(solo.run(121)), []);
+    assert_eq!(holds(solo.run(122)), [Action::Hold]);
+    assert_eq!(holds(solo.run(150).heartbeat(2).run(181)), []);
+    assert_eq!(holds(solo.run(182)), [Action::Stop(StopReason::CutOff)]);
+}
+
 #[test]
 fn any_word_of_the_arbiter_ends_the_hold() {
     let words = [
