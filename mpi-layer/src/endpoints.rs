@@ -10,6 +10,7 @@ use std::sync::{Mutex, OnceLock};
 use crate::connections::Connections;
 use crate::internals::Internals;
 use crate::line::lock;
+use crate::members::NAME;
 use crate::objects::{Class, Object};
 use crate::openmpi::{Library, ProcessName};
 
@@ -19,8 +20,7 @@ const TABLES: usize = 0x438;
 const TABLE_COUNT: usize = 0x440;
 /// Bytes of `mca_btl_base_am_rdma_module_t`, of `ompi_proc_t` and of `mca_bml_base_endpoint_t`, which Open MPI's classes say, too.
 const SIZES: [usize; 3] = [0x60, 0x78, 0xe8];
-/// Of `ompi_proc_t`: its name, whether it is not known to be dead, and its endpoints.
-const NAME: usize = 0x28;
+/// Of `ompi_proc_t`: whether it is not known to be dead, and its endpoints.
 const IS_ACTIVE: usize = 0x40;
 const ENDPOINTS: usize = 0x48;
 const ENDPOINT_COUNT: usize = 4;

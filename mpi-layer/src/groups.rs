@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::communicators;
 use crate::crossing::{self, Crossing};
+use crate::epochs;
 use crate::handles::Communicator;
 use crate::internals::Internals;
 use crate::line::lock;
@@ -271,6 +272,8 @@ unsafe extern "C" fn activate(
             return class;
         }
     }
+    // SAFETY: as above; the others wait for this process in what follows.
+    unsafe { epochs::numbered(new, comm, mode) };
     // SAFETY: as above.
     making(call, || unsafe { (stock.activate)(made, comm, bridge, first, second, sends_first, mode, request) })
 }

@@ -32,7 +32,7 @@ pub const NEIGHBOR_INIT: usize = 61;
 /// Of `ompi_communicator_t`.
 const RANK: usize = 0xdc;
 /// The group that this process is in, and behind it the other one, the same if there is one.
-const GROUPS: usize = 0x108;
+pub const GROUPS: usize = 0x108;
 const OWN_SIDE: usize = 0x118;
 const TABLE: usize = 0x158;
 const REVOKED: usize = 0x179;

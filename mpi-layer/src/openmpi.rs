@@ -37,6 +37,16 @@ impl ProcessName {
     pub fn new(job: u32, rank: u32) -> Self {
         Self { job, rank }
     }
+
+    /// Whether both processes were started by the same mpirun.
+    pub fn has_same_mpirun(self, other: Self) -> bool {
+        self.job & !JOB_NUMBER == other.job & !JOB_NUMBER
+    }
+
+    /// The same for everybody.
+    pub fn bytes(self) -> [u8; 8] {
+        (u64::from(self.job) << 32 | u64::from(self.rank)).to_le_bytes()
+    }
 }
 
 type Progress = unsafe extern "C-unwind" fn() -> c_int;

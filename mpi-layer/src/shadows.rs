@@ -6,15 +6,13 @@
 
 use std::ffi::c_int;
 
+use crate::epochs::{self, CONTEXT_ID, EPOCH};
 use crate::objects::{Classes, Object};
 use crate::openmpi::Library;
 use crate::requests::Request;
 use crate::statement::Statement;
 
-/// Of `ompi_communicator_t`: what agreements are told apart with.
-const CONTEXT_ID: usize = 0xb0;
-const EPOCH: usize = 0xe8;
-/// A bit of the epoch that Open MPI, which counts from 0, never sets.
+/// A bit of the epoch that neither Open MPI sets nor [`epochs`](crate::epochs) does.
 const SHADOW: u32 = 1 << 31;
 /// `COLL_FTAGREE_EARLY_RETURNING`, the algorithm that agrees without blocking.
 const EARLY_RETURNING: c_int = 1;
@@ -110,9 +108,8 @@ impl Shadows {
             if status != 0 || shadow.is_null() {
                 return None;
             }
-            let context = comm.byte_add(CONTEXT_ID).cast::<u64>().read();
-            shadow.byte_add(CONTEXT_ID).cast::<u64>().write(context);
-            shadow.byte_add(EPOCH).cast::<u32>().write(comm.byte_add(EPOCH).cast::<u32>().read() | SHADOW);
+            shadow.byte_add(CONTEXT_ID).cast::<u64>().write(epochs::number_of(comm));
+            shadow.byte_add(EPOCH).cast::<u32>().write(epochs::epoch_of(comm) | SHADOW);
             let module = (self.make_agreements)(shadow, &mut priority);
             (!module.is_null()).then_some((shadow, module))
         }

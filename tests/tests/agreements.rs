@@ -98,3 +98,27 @@ fn a_parent_that_hears_of_a_death_late_tells_its_new_children() {
         outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
     });
 }
+
+/// What a process keeps of a communicator that was freed is no answer for one that Open MPI names in the same way.
+fn of_communicators_that_share_a_name(operation: &str) {
+    in_lab(|lab| {
+        let job = Job::new().on(&["h1"], 4).options(&["--bind-to", "none"]);
+        let outcome = job.diarist(&compile("epochs", "mpicc")).arguments(&[operation]).run(lab);
+        let early = outcome.diaries.all("early").next().map(|entry| entry.text());
+        outcome.require(early.is_none(), &format!("nobody goes on without the others, as in round {early:?}"));
+        for rank in 0..4 {
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
+
+#[test]
+fn of_the_program_are_told_from_those_of_a_communicator_that_was_freed() {
+    of_communicators_that_share_a_name("iagree");
+}
+
+#[test]
+fn of_uniform_collectives_are_told_from_those_of_a_communicator_that_was_freed() {
+    of_communicators_that_share_a_name("ibarrier");
+}
