@@ -11,10 +11,11 @@
 //! Somebody who knows of a death earlier than others may have a parent who does not take it for its child yet: see
 //! [`crate::orphans`].
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, TryLockError};
 
 use crate::handles::MemberDied;
 use crate::line::lock;
@@ -38,8 +39,13 @@ static DEATHS: Mutex<VecDeque<Death>> = Mutex::new(VecDeque::new());
 static TELL: OnceLock<MemberDied> = OnceLock::new();
 static RECEIVE: OnceLock<Receive> = OnceLock::new();
 static SOMEBODY_DIED: AtomicBool = AtomicBool::new(false);
-/// They are being told.
-static TELLING: AtomicBool = AtomicBool::new(false);
+/// Taken while they are being told.
+static TELLING: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// By this thread.
+    static IS_TELLING: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Stands between the agreements and what they hear; `tell` is Open MPI's function that tells them of a death. Once, while
 /// `MPI_Init` chooses the collectives of its first communicator.
@@ -70,10 +76,13 @@ pub fn somebody_died() -> bool {
     SOMEBODY_DIED.load(Ordering::Acquire)
 }
 
-/// A communicator is being freed.
+/// A communicator is being freed. Waits for who may be telling of a death in it.
 pub fn forget(comm: Object) {
     if SOMEBODY_DIED.load(Ordering::Acquire) {
         lock(&DEATHS).retain(|death| death.comm != comm as usize);
+        if !IS_TELLING.get() {
+            drop(lock(&TELLING));
+        }
     }
 }
 
@@ -82,9 +91,12 @@ pub fn tell() -> bool {
     if !SOMEBODY_DIED.load(Ordering::Acquire) {
         return false;
     }
-    if TELLING.swap(true, Ordering::AcqRel) {
-        return true;
-    }
+    let _telling = match TELLING.try_lock() {
+        Err(TryLockError::WouldBlock) => return true,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Ok(telling) => telling,
+    };
+    IS_TELLING.set(true);
     let mut told = false;
     loop {
         let death = lock(&DEATHS).pop_front();
@@ -96,7 +108,7 @@ pub fn tell() -> bool {
     if told {
         orphans::requests().iter().for_each(|request| hand_on(request));
     }
-    TELLING.store(false, Ordering::Release);
+    IS_TELLING.set(false);
     !lock(&DEATHS).is_empty()
 }
 

@@ -24,7 +24,9 @@ use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::statement::ERR_PROC_FAILED;
 use crate::uniformity::Uniformity;
-use crate::{abandoned, agreements, construction, dynamic, mended, module, numbers, openmpi, owners, uniform, waiting};
+use crate::{
+    abandoned, agreements, ballots, construction, dynamic, mended, module, numbers, openmpi, owners, uniform, waiting,
+};
 
 /// See [`Handles::index`]: `MPI_COMM_WORLD`.
 const WORLD: c_int = 0;
@@ -168,6 +170,7 @@ pub fn finalising() {
 /// `MPI_Finalize` takes the library apart: nothing is interrupted any more.
 pub fn closed() {
     INITIALISED.store(false, Ordering::Relaxed);
+    ballots::give_up();
 }
 
 /// What Open MPI has for communicators.
@@ -219,6 +222,7 @@ unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool)
     let comm = Communicator::from_handle(handle);
     let _ = catch_unwind(|| {
         abandoned::member_died();
+        ballots::somebody_died();
         agreements::member_died(handle, rank, remote);
         if let Some(all) = present() {
             // The first one that is told, and all ranks of the job are in it.

@@ -9,6 +9,7 @@
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
+use crate::members;
 use crate::objects::Object;
 use crate::openmpi::Library;
 
@@ -18,12 +19,6 @@ const RANK: usize = 0xdc;
 const FLAGS: usize = 0xe0;
 const INTRINSIC: u32 = 4;
 const DYNAMIC: u32 = 8;
-/// Of `ompi_group_t`: how many members there are, where the list of them stands, and the flags with one of them: there
-/// is such a list.
-const COUNT: usize = 16;
-const MEMBERS: usize = 32;
-const GROUP_FLAGS: usize = 40;
-const DENSE: u32 = 4;
 
 /// Functions and variables of the loaded Open MPI.
 struct Dynamic {
@@ -35,7 +30,6 @@ struct Dynamic {
     rank: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
     is_inter: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
     remote_group: unsafe extern "C" fn(Object, *mut Object) -> c_int,
-    group_size: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
     group_free: unsafe extern "C" fn(*mut Object) -> c_int,
 }
 
@@ -65,7 +59,6 @@ impl Dynamic {
                 rank: library.function(c"PMPI_Comm_rank")?,
                 is_inter: library.function(c"PMPI_Comm_test_inter")?,
                 remote_group: library.function(c"PMPI_Comm_remote_group")?,
-                group_size: library.function(c"PMPI_Group_size")?,
                 group_free: library.function(c"PMPI_Group_free")?,
             }
         };
@@ -93,17 +86,13 @@ impl Dynamic {
 
     fn look_up_other_side(&self, comm: Object) {
         let mut group = std::ptr::null_mut();
-        // SAFETY: an intercommunicator that lives, and its group, which is given back; the list is read where the number
-        // of members stands beside it.
+        // SAFETY: an intercommunicator that lives, and its group, which is given back.
         unsafe {
             if (self.remote_group)(comm, &mut group) != 0 {
                 return;
             }
-            let count = group.byte_add(COUNT).cast::<c_int>().read();
-            let is_list = group.byte_add(GROUP_FLAGS).cast::<u32>().read() & DENSE != 0;
-            if is_list && count == number(self.group_size, group) {
-                let members = group.byte_add(MEMBERS).cast::<*const Object>().read();
-                (*self.add_processes)(members, usize::try_from(count).unwrap_or(0));
+            if let Some(list) = members::list(group) {
+                (*self.add_processes)(list.as_ptr().cast(), list.len());
             }
             (self.group_free)(&mut group);
         }

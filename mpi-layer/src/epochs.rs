@@ -25,7 +25,7 @@ const MADE: u32 = 1 << 29;
 /// Otherwise the other side may be in its `MPI_Init`, where ringwatch is not yet.
 const MODES: [c_int; 5] = [0x20, 0x40, 0x200, 0x800, 0x1000];
 
-/// A communicator that is made of `comm` has its number, and nobody can have sent anything in it.
+/// A communicator that is made of `comm` has its number, and nobody can have sent anything in it. The second time does nothing.
 ///
 /// # Safety
 /// What Open MPI passes.
@@ -35,7 +35,7 @@ pub unsafe fn numbered(made: Object, comm: Object, mode: c_int) {
     }
     // SAFETY: as required of the caller; the places are those of an Open MPI that fits.
     unsafe {
-        if let Some(sides) = members::of(made) {
+        if let Some(sides) = members::of(made).filter(|_| epoch_of(made) & MADE == 0) {
             let known = [made, comm].map(|comm| (number_of(comm), epoch_of(comm)));
             made.byte_add(EPOCH).cast::<u32>().write(epoch(known, &sides));
         }

@@ -20,6 +20,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use crate::ballots::{self, Activation};
 use crate::communicators;
 use crate::crossing::{self, Crossing};
 use crate::epochs;
@@ -29,11 +30,14 @@ use crate::line::lock;
 use crate::mended::refusal;
 use crate::objects::Object;
 use crate::openmpi::Library;
+use crate::property::UNIFORMITY;
 use crate::requests::Request;
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED};
+use crate::uniformity::Uniformity;
 
 const CREATE_GROUP: &CStr = c"ompi_comm_create_group";
 const ACTIVATE: &CStr = c"ompi_comm_activate_nb";
+const ACTIVATE_AND_WAIT: &CStr = c"ompi_comm_activate";
 const APPEND: &CStr = c"ompi_comm_request_schedule_append";
 const APPEND_WITH_FLAGS: &CStr = c"ompi_comm_request_schedule_append_w_flags";
 /// `OMPI_COMM_CID_GROUP`
@@ -48,6 +52,8 @@ const RETAIN: u32 = 1;
 type CreateGroup = unsafe extern "C" fn(Object, Object, c_int, *mut Object) -> c_int;
 type Activate =
     unsafe extern "C" fn(Object, Object, Object, *const c_void, *const c_void, bool, c_int, *mut *mut Request) -> c_int;
+type ActivateAndWait =
+    unsafe extern "C" fn(*mut Object, Object, Object, *const c_void, *const c_void, bool, c_int) -> c_int;
 type Callback = unsafe extern "C" fn(*mut Request) -> c_int;
 type Append = unsafe extern "C" fn(*mut Request, Option<Callback>, *const *mut Request, c_int) -> c_int;
 type AppendWithFlags = unsafe extern "C" fn(*mut Request, Option<Callback>, *const *mut Request, c_int, u32) -> c_int;
@@ -55,6 +61,7 @@ type AppendWithFlags = unsafe extern "C" fn(*mut Request, Option<Callback>, *con
 struct Stock {
     create_group: CreateGroup,
     activate: Activate,
+    activate_and_wait: ActivateAndWait,
     append: Append,
     append_with_flags: AppendWithFlags,
 }
@@ -68,6 +75,8 @@ struct Call {
     kind: Kind,
     /// The number is settled.
     is_numbered: AtomicBool,
+    /// The last step has begun.
+    is_activating: AtomicBool,
     /// Messages that its steps wait for. They live until a step takes them out.
     messages: Mutex<Vec<usize>>,
 }
@@ -111,6 +120,7 @@ fn stand(library: &Library) -> Option<()> {
         let stock = Stock {
             create_group: library.function(CREATE_GROUP)?,
             activate: library.function(ACTIVATE)?,
+            activate_and_wait: library.function(ACTIVATE_AND_WAIT)?,
             append: library.function(APPEND)?,
             append_with_flags: library.function(APPEND_WITH_FLAGS)?,
         };
@@ -118,6 +128,7 @@ fn stand(library: &Library) -> Option<()> {
         library.redirect_all(&[
             (CREATE_GROUP, create_group as *const c_void),
             (ACTIVATE, activate as *const _),
+            (ACTIVATE_AND_WAIT, activate_and_wait as *const _),
             (APPEND, append as *const _),
         ]);
     }
@@ -134,8 +145,8 @@ pub fn look() -> bool {
 
 impl Call {
     fn begin(comm: Object, kind: Kind) -> Arc<Self> {
-        let (comm, is_numbered) = (comm as usize, AtomicBool::new(false));
-        let call = Arc::new(Self { comm, kind, is_numbered, messages: Mutex::default() });
+        let (comm, is_numbered, is_activating) = (comm as usize, AtomicBool::new(false), AtomicBool::new(false));
+        let call = Arc::new(Self { comm, kind, is_numbered, is_activating, messages: Mutex::default() });
         lock(&CALLS).push(Arc::downgrade(&call));
         crate::watch_progress();
         call
@@ -272,10 +283,38 @@ unsafe extern "C" fn activate(
             return class;
         }
     }
+    call.iter().for_each(|call| call.is_activating.store(true, Ordering::Release));
     // SAFETY: as above; the others wait for this process in what follows.
     unsafe { epochs::numbered(new, comm, mode) };
     // SAFETY: as above.
     making(call, || unsafe { (stock.activate)(made, comm, bridge, first, second, sends_first, mode, request) })
+}
+
+unsafe extern "C" fn activate_and_wait(
+    made: *mut Object,
+    comm: Object,
+    bridge: Object,
+    first: *const c_void,
+    second: *const c_void,
+    sends_first: bool,
+    mode: c_int,
+) -> c_int {
+    let Some(stock) = STOCK.get() else { return ERR_INTERN };
+    // SAFETY: the stock function with the arguments that were meant for it.
+    let begin = || unsafe { (stock.activate_and_wait)(made, comm, bridge, first, second, sends_first, mode) };
+    // SAFETY: Open MPI passes where the communicator that is being made stands.
+    let (new, call) = unsafe { (made.read(), if mode == MODE_GROUP { called(made.read(), comm, mode) } else { None }) };
+    let is_uniform = || Uniformity::of(communicators::values(comm)[UNIFORMITY]) != Uniformity::Local;
+    let Some(call) = call.filter(|_| is_uniform()) else { return begin() };
+    let activate = || {
+        let code = begin();
+        Activation { code, has_begun: call.is_activating.load(Ordering::Acquire) }
+    };
+    // SAFETY: both live, and the number is settled. There are uniform communicators only in an Open MPI that fits.
+    unsafe {
+        epochs::numbered(new, comm, mode);
+        ballots::cast(new, comm, activate)
+    }
 }
 
 unsafe extern "C" fn append(

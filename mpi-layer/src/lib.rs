@@ -9,6 +9,7 @@
 
 mod abandoned;
 mod agreements;
+mod ballots;
 mod calls;
 mod collectives;
 mod communicators;
@@ -169,7 +170,7 @@ impl Rank {
 
     /// Whoever has something to do in a turn of the progress loop; false if nobody needs a further one.
     fn turn(&self) -> bool {
-        calls::look() | agreements::tell() | groups::look() | connections::look()
+        calls::look() | ballots::look() | agreements::tell() | groups::look() | connections::look()
     }
 
     /// Reports what the log holds beyond `SEEN`; returns how many entries that was.

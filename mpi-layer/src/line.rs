@@ -163,7 +163,12 @@ impl Line {
         }
     }
 
-    /// The stock function has returned.
+    /// No operation begins before this ends, and nothing is agreed on.
+    pub fn hold(&self) {
+        lock(&self.state).inside = true;
+    }
+
+    /// The stock function has returned, or nothing is held up any more.
     pub fn end(&self) {
         lock(&self.state).inside = false;
     }

@@ -1,4 +1,4 @@
-//! The names of the members of a communicator.
+//! The members of a communicator.
 //!
 //! Structs are those of group.h and proc.h of Open MPI 5.0 on x86-64, looked at once through `/proc/self/mem`, where a wrong
 //! address is an error and no crash.
@@ -7,7 +7,9 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::endpoints;
 use crate::internals::{GROUPS, Internals};
 use crate::objects::Object;
 use crate::openmpi::ProcessName;
@@ -24,42 +26,68 @@ pub const NAME: usize = 0x28;
 /// The members of each group of a communicator. `None` if this process is none of them, or not all belong to its mpirun.
 ///
 /// # Safety
-/// A communicator that lives, in an Open MPI that fits.
+/// A communicator that lives.
 pub unsafe fn of(comm: Object) -> Option<Vec<Vec<ProcessName>>> {
-    static FITS: OnceLock<bool> = OnceLock::new();
-    Internals::fitting().filter(|mpi| *FITS.get_or_init(|| fits(mpi).is_some()))?;
-    // SAFETY: as required of the caller; the places were looked at.
+    // SAFETY: as required of the caller; what is a list was looked at.
     unsafe {
         let [own, other] = comm.byte_add(GROUPS).cast::<[Object; 2]>().read();
-        let rank = usize::try_from(own.byte_add(OWN_RANK).cast::<c_int>().read()).ok()?;
+        let names =
+            |group| Some(list(group)?.iter().map(|word| name(word.load(Ordering::Acquire))).collect::<Vec<_>>());
         let mut sides = vec![names(own)?];
         if other != own {
             sides.push(names(other)?);
         }
-        let name = *sides[0].get(rank)?;
-        sides.iter().flatten().all(|other| other.has_same_mpirun(name)).then_some(sides)
+        let rank = usize::try_from(own.byte_add(OWN_RANK).cast::<c_int>().read()).ok()?;
+        let myself = *sides[0].get(rank)?;
+        sides.iter().flatten().all(|name| name.has_same_mpirun(myself)).then_some(sides)
     }
 }
 
+/// The processes of the members of the own group, by their ranks; 0 for one that Open MPI does not know.
+///
 /// # Safety
-/// A group that lives, in an Open MPI whose groups were looked at.
-unsafe fn names(group: Object) -> Option<Vec<ProcessName>> {
+/// As of [`of`].
+pub unsafe fn processes(comm: Object) -> Option<Vec<usize>> {
     // SAFETY: as required of the caller.
     unsafe {
-        if group.byte_add(FLAGS).cast::<u32>().read() & DENSE == 0 {
-            return None;
-        }
-        let count = usize::try_from(group.byte_add(COUNT).cast::<c_int>().read()).ok()?;
-        let list = group.byte_add(PROCESSES).cast::<*const usize>().read();
-        let name = |index| match list.add(index).read() {
-            // Open MPI has not met it yet (ompi_proc_sentinel_to_name).
-            word if word & 1 == 1 => {
-                ProcessName::new((word >> 16 << 16 | word >> 1 & 0x7fff) as u32, (word >> 32) as u32)
-            }
-            process => (process as Object).byte_add(NAME).cast::<ProcessName>().read(),
-        };
-        Some((0..count).map(name).collect())
+        let words =
+            list(comm.byte_add(GROUPS).cast::<Object>().read())?.iter().map(|word| word.load(Ordering::Acquire));
+        Some(words.map(|word| if is_unmet(word) { endpoints::process_named(name(word)) } else { word }).collect())
     }
+}
+
+/// The processes of a group, some of which are [unmet](is_unmet). `None` if it has another form, or is not where it is looked
+/// for.
+///
+/// # Safety
+/// A group that lives as long as the list is used.
+pub unsafe fn list<'a>(group: Object) -> Option<&'a [AtomicUsize]> {
+    static FITS: OnceLock<bool> = OnceLock::new();
+    Internals::get().filter(|mpi| *FITS.get_or_init(|| fits(mpi).is_some()))?;
+    // SAFETY: as required of the caller; the places were looked at.
+    unsafe {
+        let is_list = group.byte_add(FLAGS).cast::<u32>().read() & DENSE != 0;
+        let count = usize::try_from(group.byte_add(COUNT).cast::<c_int>().read()).ok()?;
+        let words = group.byte_add(PROCESSES).cast::<*const AtomicUsize>().read();
+        (is_list && count > 0).then(|| std::slice::from_raw_parts(words, count))
+    }
+}
+
+/// Whether Open MPI has not met a process yet, and has its name in place of its address.
+fn is_unmet(word: usize) -> bool {
+    word & 1 == 1
+}
+
+/// # Safety
+/// Of a [`list`].
+unsafe fn name(word: usize) -> ProcessName {
+    if is_unmet(word) {
+        // `ompi_proc_sentinel_to_name`
+        let job = (word >> 16 << 16) | (word >> 1 & 0x7fff);
+        return ProcessName::new(job as u32, (word >> 32) as u32);
+    }
+    // SAFETY: as required of the caller.
+    unsafe { (word as Object).byte_add(NAME).cast::<ProcessName>().read() }
 }
 
 /// Whether the group of `MPI_COMM_WORLD` is where it is looked for, and this process in it.

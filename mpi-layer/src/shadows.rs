@@ -12,8 +12,10 @@ use crate::openmpi::Library;
 use crate::requests::Request;
 use crate::statement::Statement;
 
-/// A bit of the epoch that neither Open MPI sets nor [`epochs`](crate::epochs) does.
+/// Bits of the epoch that neither Open MPI sets nor [`epochs`](crate::epochs) does: of every shadow, and of those that are
+/// there before what they are a shadow of.
 const SHADOW: u32 = 1 << 31;
+const EARLY: u32 = 1 << 30;
 /// `COLL_FTAGREE_EARLY_RETURNING`, the algorithm that agrees without blocking.
 const EARLY_RETURNING: c_int = 1;
 
@@ -98,24 +100,40 @@ impl Shadows {
     /// # Safety
     /// A communicator that lives and has its collectives, in an Open MPI that fits.
     pub unsafe fn new_for(&self, comm: Object) -> Option<(Object, Object)> {
+        // SAFETY: as required of the caller.
+        unsafe { self.new_of(comm, comm, SHADOW) }
+    }
+
+    /// The same for a communicator that is being made of `comm`, and has its number and its epoch.
+    ///
+    /// # Safety
+    /// As for [`new_for`](Self::new_for), of `comm`; and one that all of its members have numbered alike.
+    pub unsafe fn new_before(&self, made: Object, comm: Object) -> Option<(Object, Object)> {
+        // SAFETY: as required of the caller.
+        unsafe { self.new_of(made, comm, SHADOW | EARLY) }
+    }
+
+    /// # Safety
+    /// A communicator with a number, and one that lives and has all of its members.
+    unsafe fn new_of(&self, named: Object, comm: Object, bits: u32) -> Option<(Object, Object)> {
         let (mut group, mut shadow) = (std::ptr::null_mut(), std::ptr::null_mut());
         let mut priority = 0;
-        // SAFETY: a communicator that lives; the new one is made of its group and filled in before its first use.
+        // SAFETY: as required of the caller; the new one is made of the group and filled in before its first use.
         unsafe {
-            (self.group)(comm, &mut group);
+            (self.group)(named, &mut group);
             let status = self.make(&mut shadow, comm, group);
             (self.group_free)(&mut group);
             if status != 0 || shadow.is_null() {
                 return None;
             }
-            shadow.byte_add(CONTEXT_ID).cast::<u64>().write(epochs::number_of(comm));
-            shadow.byte_add(EPOCH).cast::<u32>().write(epochs::epoch_of(comm) | SHADOW);
+            shadow.byte_add(CONTEXT_ID).cast::<u64>().write(epochs::number_of(named));
+            shadow.byte_add(EPOCH).cast::<u32>().write(epochs::epoch_of(named) | bits);
             let module = (self.make_agreements)(shadow, &mut priority);
             (!module.is_null()).then_some((shadow, module))
         }
     }
 
-    /// Frees what [`new_for`](Self::new_for) has made.
+    /// Frees what [`new_for`](Self::new_for) or [`new_before`](Self::new_before) has made.
     ///
     /// # Safety
     /// No agreement is under way there.

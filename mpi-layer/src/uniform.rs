@@ -111,6 +111,19 @@ pub fn forget(comm: Object, runs: bool) {
     }
 }
 
+/// Waits for what decides whether a communicator that has its collectives comes to be, and returns its code. If not, some
+/// members may have no collectives there to agree on.
+pub fn waiting_in(comm: Object, wait: impl FnOnce() -> c_int) -> c_int {
+    let line = line_of(comm);
+    line.iter().for_each(|line| line.hold());
+    let code = wait();
+    line.iter().for_each(|line| line.end());
+    if code != 0 {
+        forget(comm, false);
+    }
+    code
+}
+
 /// A member of a communicator is dead.
 pub fn member_died(comm: Object, rank: c_int, remote: bool) {
     let Some(line) = line_of(comm) else { return };

@@ -178,6 +178,12 @@ fn constructors_where_all_collectives_are_uniform() {
     strike_all("coll", "", &CONSTRUCTORS);
 }
 
+/// Its members settle the number by messages, and whoever has had the last one has a communicator.
+#[test]
+fn constructor_of_a_group() {
+    strike_all("create", "", &["create_group"; AT_ONCE]);
+}
+
 /// Without any of it every survivor crashed here.
 #[test]
 fn constructors_of_windows_and_files() {
