@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crate::line::lock;
 use crate::openmpi::Library;
 use crate::owners::{Needs, Owner};
-use crate::transfers;
+use crate::transfers::{self, Awaited};
 use crate::waiting::symbol;
 
 /// All that the dead have sent has arrived after this time, in which a process may not run, and so many turns of its loop.
@@ -30,9 +30,20 @@ const ENDS: [[&CStr; 2]; 2] =
     [[c"ompi_osc_rdma_free", c"ompi_osc_rdma_sync_pscw_peer"], [c"ompi_osc_sm_rput", c"ompi_osc_sm_flush_local_all"]];
 
 /// A function of a window that this thread is in.
-struct Call {
-    owner: Arc<Owner>,
-    needs: Needs,
+enum Call {
+    Of(Arc<Owner>, Needs),
+    /// One that waits for nothing but an answer, while the window is being made.
+    Asking,
+}
+
+impl Call {
+    fn is_hopeless(&self, awaited: Awaited) -> bool {
+        !awaited.living
+            && match self {
+                Self::Of(owner, needs) => (awaited.dead || owner.refusal(*needs).is_some()) && owner.can_be_left(),
+                Self::Asking => awaited.dead,
+            }
+    }
 }
 
 /// What is thrown through a hopeless call.
@@ -76,12 +87,21 @@ fn are_watched() -> bool {
 
 /// Calls Open MPI's own function; `None` if it had to be left.
 pub fn enter(owner: &Arc<Owner>, needs: Needs, stock: impl FnOnce() -> c_int) -> Option<c_int> {
+    enter_call(Call::Of(owner.clone(), needs), stock)
+}
+
+/// The same while the window is being made, for a function that asks one process and waits for the answer.
+pub fn ask(stock: impl FnOnce() -> c_int) -> Option<c_int> {
+    enter_call(Call::Asking, stock)
+}
+
+fn enter_call(call: Call, stock: impl FnOnce() -> c_int) -> Option<c_int> {
     CALLS.fetch_add(1, Ordering::AcqRel);
     if are_watched() {
         transfers::forget_the_dead();
         crate::watch_progress();
     }
-    let before = PRESENT.replace(Some(Call { owner: owner.clone(), needs }));
+    let before = PRESENT.replace(Some(call));
     let result = catch_unwind(AssertUnwindSafe(stock));
     PRESENT.replace(before);
     CALLS.fetch_sub(1, Ordering::AcqRel);
@@ -97,11 +117,7 @@ pub fn verdict() -> Option<Box<dyn Any + Send>> {
     if !are_watched() || LEFT.load(Ordering::Acquire) > 0 || transfers::is_answering() {
         return None;
     }
-    let is_hopeless = |call: &Call| {
-        let awaited = transfers::awaited_here();
-        let is_so = !awaited.living && (awaited.dead || call.owner.refusal(call.needs).is_some());
-        is_so && call.owner.can_be_left()
-    };
+    let is_hopeless = |call: &Call| call.is_hopeless(transfers::awaited_here());
     let is_hopeless = PRESENT.with_borrow(|present| present.as_ref().is_some_and(is_hopeless));
     (is_hopeless && waits_itself()).then(|| Box::new(Hopeless) as Box<dyn Any + Send>)
 }

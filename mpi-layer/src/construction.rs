@@ -27,7 +27,7 @@ use crate::requests::Request;
 use crate::scope::Scope;
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
 use crate::uniformity::Uniformity;
-use crate::{numbers, uniform};
+use crate::{calls, numbers, uniform};
 
 /// What is being made.
 static UNDER_WAY: Mutex<Vec<Construction>> = Mutex::new(Vec::new());
@@ -71,6 +71,11 @@ impl Construction {
 /// Whether this thread can make something here, and is not about it.
 pub fn is_possible() -> bool {
     MINE.get() == 0 && Internals::fitting().is_some()
+}
+
+/// Whether this thread makes something.
+pub fn is_under_way() -> bool {
+    MINE.get() != 0
 }
 
 /// Whether a communicator that this thread makes is a copy: nothing in it is agreed on, since not all may use theirs.
@@ -211,6 +216,12 @@ pub fn equipped(part: Communicator) {
     }
 }
 
+/// Whether somebody has died among those with whom this thread makes something, as far as is known here or was told.
+pub fn is_struck() -> bool {
+    let damaged = |base: usize| Internals::get().is_some_and(|mpi| damage(mpi, base as Object).is_some());
+    with_mine(|construction| construction.struck).is_some_and(|struck| struck || damaged(MINE.get()))
+}
+
 /// Stands in place of all collectives of a communicator that this process has alone.
 unsafe extern "C" fn refuse() -> c_int {
     ERR_PROC_FAILED
@@ -221,6 +232,7 @@ pub fn member_died(comm: Object) {
     let mut parts = Vec::new();
     if let Some(construction) = lock(&UNDER_WAY).iter_mut().find(|one| one.is_of(comm as usize)) {
         construction.struck = true;
+        calls::begin();
         parts = construction.parts.clone();
     }
     parts.iter().for_each(Part::revoke);

@@ -346,6 +346,7 @@ pub extern "C" fn rw_rank_init_done() {
             constructors::watch();
             graphs::watch();
             groups::watch();
+            onesided::watch();
             crossing::watch();
             errors::watch();
             Connections::watch();

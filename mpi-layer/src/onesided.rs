@@ -4,22 +4,95 @@
 //! needs a dead member is refused before it begins, and who waits already leaves ([`calls`](crate::calls)), but for one who
 //! waits for a lock that the dead held: of that a sentence is said ([`waiting`](crate::waiting)).
 
-use std::ffi::c_int;
+use std::cell::Cell;
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 use crate::construction;
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::owners::{self, Kind, Needs};
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED};
-use crate::{calls, transfers, waiting};
+use crate::{calls, endpoints, transfers, waiting};
 
 /// Of `ompi_win_t`: the module of its component, which begins with its functions.
 pub const MODULE: usize = 0x110;
 
 /// What makes a window, Open MPI's choice among its components.
 type Select = unsafe extern "C" fn(Object, *mut Object, usize, c_int, Object, c_int, *mut c_int) -> c_int;
+
+/// Asks a process for what lies in its memory, and waits for the answer.
+const GET: &CStr = c"ompi_osc_get_data_blocking";
+/// Takes apart what cannot be made.
+const FREE_HALF: &CStr = c"ompi_osc_rdma_free";
+/// `OPAL_ERR_UNREACH`
+const UNREACHABLE: c_int = -12;
+
+type Get = unsafe extern "C-unwind" fn(Object, u8, Object, u64, Object, Object, usize) -> c_int;
+type Free = unsafe extern "C" fn(Object) -> c_int;
+
+struct Stock {
+    get: Get,
+    free: Free,
+}
+
+static STOCK: OnceLock<Stock> = OnceLock::new();
+
+thread_local! {
+    /// Somebody did not answer in the constructor that this thread is in.
+    static IS_UNANSWERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Stands where `osc/rdma` makes windows.
+pub fn watch() {
+    let Some(library) = Library::loaded().filter(|_| STOCK.get().is_none()) else { return };
+    // SAFETY: the types are those of osc_rdma_comm.h and osc_rdma.h; functions of the same types take their places.
+    unsafe {
+        let (Some(get), Some(free)) = (library.function(GET), library.function(FREE_HALF)) else { return };
+        if STOCK.set(Stock { get, free }).is_ok() {
+            library.redirect_all(&[(GET, get_data as *const c_void), (FREE_HALF, free_half as *const _)]);
+        }
+    }
+}
+
+/// In the last step of a constructor everybody asks others where their memory is, and where these have died they would be
+/// waited for, or what they have not answered be used. Elsewhere a hopeless wait is left through this function.
+unsafe extern "C-unwind" fn get_data(
+    module: Object,
+    transport: u8,
+    endpoint: Object,
+    address: u64,
+    handle: Object,
+    data: Object,
+    size: usize,
+) -> c_int {
+    let Some(stock) = STOCK.get() else { return UNREACHABLE };
+    // SAFETY: the stock function with the arguments that were meant for it.
+    let get = || unsafe { (stock.get)(module, transport, endpoint, address, handle, data, size) };
+    if !construction::is_under_way() {
+        return get();
+    }
+    let ask = || {
+        // SAFETY: Open MPI passes the module of the window.
+        unsafe { transfers::watch(module) };
+        let code = calls::ask(get).unwrap_or(UNREACHABLE);
+        let code = if endpoints::is_dead(endpoints::process_of(endpoint)) { UNREACHABLE } else { code };
+        IS_UNANSWERED.set(IS_UNANSWERED.get() || code != 0);
+        code
+    };
+    catch_unwind(AssertUnwindSafe(ask)).unwrap_or(UNREACHABLE)
+}
+
+/// Who cannot make a window because somebody has died frees nothing: others may have made theirs, and ask for what lies there.
+unsafe extern "C" fn free_half(window: Object) -> c_int {
+    match STOCK.get() {
+        // SAFETY: as above.
+        Some(stock) if !construction::is_struck() => unsafe { (stock.free)(window) },
+        _ => 0,
+    }
+}
 
 /// Arguments of a window that is being made.
 pub struct Plan {
@@ -41,7 +114,13 @@ pub fn make(window: Object, comm: Object, plan: Plan) -> c_int {
     let (code, parts) = construction::run(
         comm,
         // SAFETY: the arguments that were meant for it, and a duplicate of the communicator.
-        |copy| unsafe { select(window, plan.memory, plan.size, plan.unit, copy, plan.flavor, plan.model) },
+        |copy| unsafe {
+            IS_UNANSWERED.set(false);
+            match select(window, plan.memory, plan.size, plan.unit, copy, plan.flavor, plan.model) {
+                0 if IS_UNANSWERED.get() => ERR_PROC_FAILED,
+                code => code,
+            }
+        },
         // SAFETY: the window was made, and nobody has it yet.
         || unsafe { take_apart(window) },
     );
@@ -77,7 +156,6 @@ unsafe fn is_of_shared_memory(library: &Library, module: Object) -> bool {
 /// # Safety
 /// A window that has its functions.
 unsafe fn take_apart(window: Object) {
-    type Free = unsafe extern "C" fn(Object) -> c_int;
     // SAFETY: as required of the caller.
     unsafe {
         let module = module_of(window).cast::<Option<Free>>();

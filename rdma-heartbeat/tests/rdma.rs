@@ -15,7 +15,7 @@ use std::time::Duration;
 use cluster::{Node, eventually, launch, send_signal};
 use nix::sys::signal::Signal;
 use propagation::{Message, NodeReason};
-use rdma_heartbeat::launch::{Carrier, FromDaemon, LaunchData};
+use rdma_heartbeat::launch::{Carrier, End, FromDaemon, LaunchData};
 use rdma_heartbeat::network::Network;
 use rdma_heartbeat::segment::{Entry, Phase};
 use rdma_heartbeat::status::Report;
@@ -221,6 +221,32 @@ fn a_silent_node_is_declared_and_the_ring_closes_with_flags() {
     half.meet("end");
 }
 
+/// As a virtual machine is that somebody has paused: its own daemons only see that time has gone by.
+#[test]
+fn a_guest_that_is_stopped_is_dead_and_ends_its_ranks_when_it_goes_on() {
+    let mut half = Half::start("stopped", 11, Carrier::Auto);
+    half.until_flags();
+    half.meet("flags");
+    if guest() == 1 {
+        std::fs::write(shared("stop.2"), "").unwrap();
+        half.expect_silence(1);
+        half.expect_silence(3);
+        half.until_flags();
+        half.until("two nodes are left", |report| report.emitter == report.observer);
+        std::fs::write(shared("go-on.2"), "").unwrap();
+    } else {
+        for node in half.nodes.values_mut() {
+            let (reason, sentence) = node.expect_end();
+            assert!(matches!(reason, End::DeclaredDead | End::CutOff), "{sentence}");
+        }
+    }
+    half.meet("end");
+    if guest() == 1 {
+        let dead = |node: &Node| node.deaths().into_iter().filter(|entry| matches!(entry, Entry::Node(_))).count();
+        assert!(half.nodes.values().all(|node| dead(node) == 2));
+    }
+}
+
 #[test]
 fn a_port_that_goes_down_and_comes_up_again_carries_flags_again() {
     let mut half = Half::start("port", 4, Carrier::Auto);
@@ -235,13 +261,13 @@ fn a_port_that_goes_down_and_comes_up_again_carries_flags_again() {
     half.meet("end");
 }
 
-#[test]
-fn a_guest_without_rdma_is_watched_by_datagrams() {
+/// Guest 2 lacks something, of which it is told how it goes and how it comes back.
+fn watched_by_datagrams(name: &'static str, job: u64, [goes, comes_back]: [&str; 2]) {
     if guest() == 2 {
-        run("rdma link delete rxe0");
+        run(goes);
     }
-    meet("without");
-    let mut half = Half::start("without", 5, Carrier::Verbs);
+    meet(&format!("{name}.gone"));
+    let mut half = Half::start(name, job, Carrier::Verbs);
     half.until("the ring is closed", |report| report.last_heartbeat_us.is_some());
     half.until("heartbeats have come for a while", |report| report.counters["heartbeats received"] >= 10);
     half.until("no flags", |report| report.emitter_means.is_none() && report.observer_means.is_none());
@@ -254,9 +280,21 @@ fn a_guest_without_rdma_is_watched_by_datagrams() {
     half.assert_nobody_declared();
     half.meet("end");
     if guest() == 2 {
-        run("rdma link add rxe0 type rxe netdev eth0");
+        run(comes_back);
     }
-    meet("with");
+    meet(&format!("{name}.back"));
+}
+
+#[test]
+fn a_guest_without_rdma_is_watched_by_datagrams() {
+    watched_by_datagrams("without", 5, ["rdma link delete rxe0", "rdma link add rxe0 type rxe netdev eth0"]);
+}
+
+#[test]
+fn a_guest_with_rdma_and_without_libibverbs_is_watched_by_datagrams() {
+    let library = "$(readlink -f /usr/lib/*/libibverbs.so.1)";
+    let commands = [format!("mount --bind /dev/null {library}"), format!("umount {library}")];
+    watched_by_datagrams("library", 12, commands.each_ref().map(String::as_str));
 }
 
 #[test]

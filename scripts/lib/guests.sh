@@ -52,6 +52,19 @@ options() {
         -device "virtio-net-pci,netdev=link,mac=52:54:00:00:00:0$1,romfile="
 }
 
+# stoppable N PID: stops guest N when there is the file stop.N, and lets it go on when there is go-on.N.
+stoppable() {
+    while kill -0 "$2" 2>/dev/null; do
+        if [[ -e $shared/stop.$1 ]]; then
+            kill -STOP "$2"
+            while [[ -d $shared && ! -e $shared/go-on.$1 ]]; do sleep 0.1; done
+            rm -f "$shared/stop.$1" "$shared/go-on.$1"
+            kill -CONT "$2"
+        fi
+        sleep 0.1
+    done
+}
+
 # Runs guest N, and again if it left the file restart.N when it went down.
 machine() {
     local number=$1 running=
@@ -61,6 +74,7 @@ machine() {
         rm -f "$shared/restart.$number"
         qemu-system-x86_64 "$@" </dev/null &
         running=$!
+        stoppable "$number" "$running" &
         wait "$running" || true
         [[ -e $shared/restart.$number ]] || return 0
     done

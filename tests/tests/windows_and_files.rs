@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use system_tests::clock::wait_until;
-use system_tests::diary::{Diaries, PROC_FAILED, REVOKED};
+use system_tests::diary::{Diaries, Entry, PROC_FAILED, REVOKED};
 use system_tests::job::compile;
 use system_tests::lab::run;
 use system_tests::{Job, Lab, in_lab, process};
@@ -418,4 +418,41 @@ fn what_is_begun_with_a_uniform_file_waits_for_nobody() {
         }
         outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
     });
+}
+
+/// `victim` is killed in the last step of the constructor, in which all ask rank 0. `failing` have an error then.
+fn in_the_last_step(how: &str, victim: u32, failing: &[u32]) {
+    in_lab(|lab| {
+        let job = Job::new().on(&["h1", "h2", "h3", "h4"], 1).diarist(&compile("leaders", "mpicc")).arguments(&[how]);
+        let mut job = job.start(lab);
+        job.wait_for("asks", &[0, 1, 2, 3]);
+        let _ = job.signal_rank(victim, libc::SIGKILL);
+        let outcome = job.finish();
+        let class = |rank: u32, event: &str| outcome.diaries.first(rank, event).map(Entry::text);
+        for rank in failing {
+            let left = class(*rank, "left");
+            outcome.require(
+                left.as_deref().is_some_and(|class| class != "0"),
+                &format!("{rank} has an error, not {left:?}"),
+            );
+        }
+        for rank in outcome.survivors(&[victim]) {
+            let again = class(rank, "again");
+            outcome.require(again.as_deref() == Some("0"), &format!("rank {rank} makes another window, not {again:?}"));
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
+
+/// Those who had asked it were never answered.
+#[test]
+fn rank_0_dies_while_others_ask_it_in_a_constructor() {
+    in_the_last_step("dies", 0, &[1, 2, 3]);
+}
+
+/// What it had told them of was freed by then, and they crashed with what they found there.
+#[test]
+fn rank_0_leaves_a_constructor_with_an_error_before_others_ask_it() {
+    in_the_last_step("fails", 3, &[0]);
 }
