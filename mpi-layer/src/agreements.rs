@@ -61,8 +61,18 @@ pub fn watch(tell: Option<MemberDied>) {
 
 /// A member of a communicator is dead.
 pub fn member_died(comm: Object, rank: c_int, remote: bool) {
+    note(comm, rank, remote);
+    tell_soon();
+}
+
+/// The same, and [`tell_soon`] follows.
+pub fn note(comm: Object, rank: c_int, remote: bool) {
     SOMEBODY_DIED.store(true, Ordering::Release);
     lock(&DEATHS).push_back(Death { comm: comm as usize, rank, remote });
+}
+
+/// Agreements are told of what was noted.
+pub fn tell_soon() {
     // Without a place in the progress loop nothing can be put off.
     if REGISTERED.load(Ordering::Relaxed) {
         crate::watch_progress();

@@ -78,9 +78,10 @@ pub struct Activation {
 /// they have failed before.
 pub unsafe fn cast(made: Object, comm: Object, activate: impl FnOnce() -> Activation) -> c_int {
     let Some(mpi) = Internals::fitting() else { return activate().code };
+    // SAFETY: as required of the caller. Where Open MPI has other groups that is so at all members.
+    let Some(members) = (unsafe { members::processes(made) }) else { return activate().code };
     // SAFETY: as required of the caller.
-    let voting = unsafe { mpi.shadows.new_before(made, comm).zip(members::processes(made)) };
-    let Some(((shadow, module), members)) = voting else {
+    let Some((shadow, module)) = (unsafe { mpi.shadows.new_before(made, comm) }) else {
         // Who cannot vote does not begin, so that nobody comes through, and nobody waits for it.
         communicators::revoke(Communicator::from_handle(comm));
         return ERR_INTERN;

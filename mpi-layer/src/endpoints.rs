@@ -56,6 +56,12 @@ pub fn is_dead(process: usize) -> bool {
     process != 0 && unsafe { !(process as Object).byte_add(IS_ACTIVE).cast::<bool>().read_volatile() }
 }
 
+/// Has Open MPI take a process for one that it has not heard of as dead.
+pub fn forget_death(process: usize) {
+    // SAFETY: as above; Open MPI writes the same in its place.
+    unsafe { (process as Object).byte_add(IS_ACTIVE).cast::<bool>().write_volatile(true) };
+}
+
 /// Closes the connections to a process that is dead.
 pub fn cut(process: usize) {
     if let Some(connections) = Connections::get() {

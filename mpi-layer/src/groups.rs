@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use crate::ballots::{self, Activation};
 use crate::communicators;
 use crate::crossing::{self, Crossing};
-use crate::epochs;
+use crate::epochs::{self, Activate};
 use crate::handles::Communicator;
 use crate::internals::Internals;
 use crate::line::lock;
@@ -50,8 +50,6 @@ const MODE_BRIDGE: c_int = 0x80;
 const RETAIN: u32 = 1;
 
 type CreateGroup = unsafe extern "C" fn(Object, Object, c_int, *mut Object) -> c_int;
-type Activate =
-    unsafe extern "C" fn(Object, Object, Object, *const c_void, *const c_void, bool, c_int, *mut *mut Request) -> c_int;
 type ActivateAndWait =
     unsafe extern "C" fn(*mut Object, Object, Object, *const c_void, *const c_void, bool, c_int) -> c_int;
 type Callback = unsafe extern "C" fn(*mut Request) -> c_int;

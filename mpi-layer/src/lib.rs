@@ -123,6 +123,12 @@ impl Rank {
         Some(Self { segment, slot, number: rank, mpi: OnceLock::new() })
     }
 
+    /// Whether others of its job are watched, with this Open MPI, though it may not be.
+    fn is_among_watched() -> bool {
+        let is_served = || openmpi::release().is_some_and(|(major, minor, _)| (major, minor) == SERVED);
+        std::env::var_os(SEGMENT_VARIABLE).is_some() && is_served()
+    }
+
     fn enter(&self, phase: Phase) {
         self.segment.enter(self.slot, std::process::id(), phase);
     }
@@ -238,7 +244,13 @@ unsafe extern "C-unwind" fn progress() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_rank_open() -> c_int {
     guarded(|| {
-        let Some(rank) = Rank::join() else { return NOT_AVAILABLE };
+        let Some(rank) = Rank::join() else {
+            if !Rank::is_among_watched() {
+                return NOT_AVAILABLE;
+            }
+            stay_loaded();
+            return SUCCESS;
+        };
         stay_loaded();
         rdma_heartbeat::lifeline::hold(&rank.segment, rank.slot);
         rank.enter(Phase::Initialising);
@@ -339,6 +351,9 @@ pub unsafe extern "C" fn rw_rank_open_file(file: *mut c_void, comm: *mut c_void,
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_rank_init_done() {
     guarded(|| {
+        if RANK.get().is_none() {
+            epochs::watch();
+        }
         if let Some(rank) = RANK.get() {
             rank.enter(Phase::Running);
             communicators::initialised();
@@ -353,6 +368,7 @@ pub extern "C" fn rw_rank_init_done() {
             abandoned::watch();
             if rank.mpi().is_some() && openmpi::register_progress(progress) {
                 REGISTERED.store(true, Ordering::Relaxed);
+                rank.mpi().into_iter().for_each(early::tell_again);
             } else {
                 say(
                     "ringwatch: this Open MPI lacks a function to report failures at once; they arrive as PMIx events, some milliseconds later",

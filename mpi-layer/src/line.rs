@@ -16,7 +16,7 @@ use crate::requests::Request;
 use crate::statement::{
     About, ERR_INTERN, ERR_OTHER, ERR_PROC_FAILED, Standing, Statement, Verdict, statement, verdict,
 };
-use crate::{agreements, numbers};
+use crate::{agreements, members, numbers};
 
 /// The operations of a communicator.
 pub struct Line {
@@ -89,6 +89,8 @@ impl Line {
     pub fn new(mpi: &Internals, comm: Object) -> Option<Self> {
         // SAFETY: the communicator lives and has its collectives.
         let (shadow, agreements, stock) = unsafe {
+            // Those whom Open MPI has not met, too.
+            members::processes(comm);
             let (shadow, agreements) = mpi.shadows.new_for(comm)?;
             let slots = mpi.table(comm);
             (shadow as usize, agreements as usize, std::array::from_fn(|slot| slots[slot].function as usize))

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::endpoints;
 use crate::internals::{GROUPS, Internals};
-use crate::objects::Object;
+use crate::objects::{Classes, Object};
 use crate::openmpi::ProcessName;
 
 /// Of `ompi_group_t`: how many are in it, the rank of this process, its processes, and the bit of a list of these.
@@ -43,17 +43,25 @@ pub unsafe fn of(comm: Object) -> Option<Vec<Vec<ProcessName>>> {
     }
 }
 
-/// The processes of the members of the own group, by their ranks; 0 for one that Open MPI does not know.
+/// The processes of the members of the own group, by their ranks; 0 for one that Open MPI does not know. It has met the others
+/// then, as it would have with a message: its agreements do not believe that somebody is dead whom it has not met.
 ///
 /// # Safety
 /// As of [`of`].
 pub unsafe fn processes(comm: Object) -> Option<Vec<usize>> {
     // SAFETY: as required of the caller.
-    unsafe {
-        let words =
-            list(comm.byte_add(GROUPS).cast::<Object>().read())?.iter().map(|word| word.load(Ordering::Acquire));
-        Some(words.map(|word| if is_unmet(word) { endpoints::process_named(name(word)) } else { word }).collect())
+    let words = unsafe { list(comm.byte_add(GROUPS).cast::<Object>().read())? };
+    for word in words {
+        let unmet = word.load(Ordering::Acquire);
+        // SAFETY: of this list.
+        let process = if is_unmet(unmet) { endpoints::process_named(unsafe { name(unmet) }) } else { 0 };
+        if process != 0 && word.compare_exchange(unmet, process, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            // SAFETY: Open MPI keeps the processes that it has met; the list has one more reference (`ompi_group_dense_lookup`).
+            unsafe { Classes::hold(process as Object) };
+        }
     }
+    let met = |word: &AtomicUsize| Some(word.load(Ordering::Acquire)).filter(|word| !is_unmet(*word));
+    Some(words.iter().map(|word| met(word).unwrap_or(0)).collect())
 }
 
 /// The processes of a group, some of which are [unmet](is_unmet). `None` if it has another form, or is not where it is looked

@@ -103,10 +103,15 @@ impl OpenMpi {
         let job = self.job & !JOB_NUMBER | job & JOB_NUMBER;
         // SAFETY: called in the thread that drives progress; both functions take their own locks.
         unsafe {
-            let process = (self.proc_for_name)(ProcessName { job, rank });
-            if !process.is_null() {
-                (self.proc_failed)(process, TERM_WITHOUT_SYNC, false);
-            }
+            self.report_process((self.proc_for_name)(ProcessName { job, rank }));
+        }
+    }
+
+    /// The same for a process that Open MPI knows, or null.
+    pub fn report_process(&self, process: *mut c_void) {
+        if !process.is_null() {
+            // SAFETY: as above.
+            unsafe { (self.proc_failed)(process, TERM_WITHOUT_SYNC, false) };
         }
     }
 }

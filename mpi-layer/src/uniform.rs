@@ -126,10 +126,15 @@ pub fn waiting_in(comm: Object, wait: impl FnOnce() -> c_int) -> c_int {
 
 /// A member of a communicator is dead.
 pub fn member_died(comm: Object, rank: c_int, remote: bool) {
-    let Some(line) = line_of(comm) else { return };
-    // Open MPI does not find the shadow.
-    agreements::member_died(line.shadow(), rank, remote);
-    line.see_death();
+    {
+        // Who frees the communicator takes the line out first, and what was noted of its shadow after that.
+        let lines = lock(&LINES);
+        let Some(line) = lines.by_communicator.get(&(comm as usize)) else { return };
+        // Open MPI does not find the shadow.
+        agreements::note(line.shadow(), rank, remote);
+        line.see_death();
+    }
+    agreements::tell_soon();
 }
 
 /// A blocking operation: `call` calls the stock function of a slot. It is not called for one of which the agreement is all.

@@ -1,5 +1,7 @@
 //! Open MPI's agreements end in the same way at all survivors, and end at all, whoever dies in them.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -116,6 +118,32 @@ fn of_communicators_that_share_a_name(operation: &str) {
 #[test]
 fn of_the_program_are_told_from_those_of_a_communicator_that_was_freed() {
     of_communicators_that_share_a_name("iagree");
+}
+
+/// A rank that cannot open its node's log is not watched, and names communicators as the others do.
+#[test]
+fn with_a_rank_that_is_not_watched_end() {
+    in_lab(|lab| {
+        let program = compile("epochs", "mpicc");
+        let script = program.with_file_name("unwatched.sh");
+        let lines = [
+            "#!/bin/sh",
+            "[ \"$PMIX_RANK\" != 1 ] || export RINGWATCH_SEGMENT=/nowhere",
+            &format!("exec {} \"$@\"", program.display()),
+        ];
+        fs::write(&script, lines.join("\n")).expect("the folder of the programs can be written");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("the script is there");
+        let job = Job::new().on(&["h1"], 4).options(&["--bind-to", "none"]);
+        let outcome = job.diarist(&script).arguments(&["iagree"]).run(lab);
+        outcome.require(
+            outcome.stderr.contains("cannot open its node's failure log"),
+            "rank 1 says that it is not watched",
+        );
+        for rank in 0..4 {
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
 }
 
 #[test]
