@@ -52,6 +52,28 @@ fn exits_with_status_3_before_init() {
     in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "before", "exit3"), &[VICTIM]));
 }
 
+/// The runtime may tell of a death before ringwatch does, here because the latter's daemon hangs for a moment.
+#[test]
+fn a_death_before_there_is_a_communicator_is_not_forgotten() {
+    in_lab(|lab| {
+        let job = Job::new().on(&["h1", "h2", "h3"], 1).diarist(&compile("early", "mpicc"));
+        let mut job = job.start(lab);
+        job.wait_for("waits", &[0, 1, 2]);
+        process::signal(job.watcher("h1").pid, libc::SIGSTOP);
+        let _ = job.kill_host("h3");
+        let outcome = job.finish();
+        let class = |rank: u32, event: &str| outcome.diaries.first(rank, event).map(|entry| entry.text());
+        for rank in [0, 1] {
+            let duplicated = class(rank, "duplicated");
+            outcome.require(duplicated.as_deref() == Some(PROC_FAILED), &format!("{rank} is told, not {duplicated:?}"));
+            let shrunk = class(rank, "shrunk");
+            outcome.require(shrunk.as_deref() == Some("2"), &format!("rank {rank} shrinks to 2 ranks, not {shrunk:?}"));
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
+
 #[test]
 fn killed_before_init_on_the_host_of_prterun() {
     in_lab(|lab| ended_or_recovered(&dies_in_init(lab, 0, "before", "kill"), &[0]));
