@@ -16,8 +16,34 @@ pub fn all() -> Vec<PathBuf> {
     KEPT.iter().flat_map(|(folder, starts)| of(folder, starts)).collect()
 }
 
+/// A file, or a folder with all that is in it.
+#[must_use]
+pub fn with_contents(path: PathBuf) -> Vec<PathBuf> {
+    let is_folder = fs::symlink_metadata(&path).is_ok_and(|file| file.is_dir());
+    let inner = is_folder.then(|| fs::read_dir(&path).into_iter().flatten().flatten()).into_iter().flatten();
+    let inner: Vec<_> = inner.flat_map(|file| with_contents(file.path())).collect();
+    [vec![path], inner].concat()
+}
+
 fn of(folder: &str, starts: &[&str]) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let kept = files.filter(|file| starts.iter().any(|start| file.file_name().to_string_lossy().starts_with(start)));
     kept.map(|file| file.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_in_a_folder_is_named_and_no_link_is_followed() {
+        let top = std::env::temp_dir().join(format!("leftovers.{}", std::process::id()));
+        fs::create_dir_all(top.join("job/rank")).unwrap();
+        fs::write(top.join("job/rank/file"), "").unwrap();
+        std::os::unix::fs::symlink("/", top.join("link")).unwrap();
+        let mut named = with_contents(top.clone());
+        fs::remove_dir_all(&top).unwrap();
+        named.sort();
+        assert_eq!(named, ["", "job", "job/rank", "job/rank/file", "link"].map(|name| top.join(name)));
+    }
 }
