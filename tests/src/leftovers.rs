@@ -1,7 +1,7 @@
 //! Files that jobs keep while they run, and that nobody wants to find afterwards.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where they are, and how their names begin: the folders of PRRTE's daemons, and shared memory of ringwatch, of Open
 /// MPI's transport between ranks of a node (`btl/sm`), and of its windows (`osc`).
@@ -19,13 +19,15 @@ pub fn all() -> Vec<PathBuf> {
 /// A file, or a folder with all that is in it.
 #[must_use]
 pub fn with_contents(path: PathBuf) -> Vec<PathBuf> {
+    // What a link leads to is not the job's.
     let is_folder = fs::symlink_metadata(&path).is_ok_and(|file| file.is_dir());
-    let inner = is_folder.then(|| fs::read_dir(&path).into_iter().flatten().flatten()).into_iter().flatten();
-    let inner: Vec<_> = inner.flat_map(|file| with_contents(file.path())).collect();
-    [vec![path], inner].concat()
+    let inner = if is_folder { of(&path, &[""]) } else { Vec::new() };
+    let mut all = vec![path];
+    all.extend(inner.into_iter().flat_map(with_contents));
+    all
 }
 
-fn of(folder: &str, starts: &[&str]) -> Vec<PathBuf> {
+fn of(folder: impl AsRef<Path>, starts: &[&str]) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let kept = files.filter(|file| starts.iter().any(|start| file.file_name().to_string_lossy().starts_with(start)));
     kept.map(|file| file.path()).collect()

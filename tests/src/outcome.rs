@@ -271,7 +271,8 @@ impl Outcome {
         self.require(left.is_empty(), &format!("no file of the job is left, not {left:?}"))
     }
 
-    /// With what is in them, which says whose they are. What nobody could tidy up, where a runtime daemon was lost, does not count. Names have the host where they have one.
+    /// With what is in them, which says whose they are. What nobody could tidy up, where a runtime daemon was lost, does not
+    /// count. Names have the host where they have one.
     fn files_left(&self) -> Vec<PathBuf> {
         let lost = |path: &PathBuf| self.lost.iter().any(|host| path.to_string_lossy().contains(&format!(".{host}.")));
         leftovers::all().into_iter().filter(|path| !lost(path)).flat_map(leftovers::with_contents).collect()
