@@ -20,6 +20,14 @@ pub struct Half {
 }
 
 impl Half {
+    /// A job whose heartbeats are flags at both guests.
+    pub fn raising_flags(name: &'static str, job: u64) -> Self {
+        let half = Self::start(name, job, Carrier::Auto);
+        half.until_flags();
+        half.meet("flags");
+        half
+    }
+
     pub fn start(name: &'static str, job: u64, transport: Carrier) -> Self {
         Self::start_as(name, job, transport, |_, _| ())
     }

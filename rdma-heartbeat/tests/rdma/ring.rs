@@ -1,4 +1,4 @@
-//! Heartbeats are flags, and go on being flags, whoever is killed, stopped or started again, or are datagrams where there can be none.
+//! Heartbeats are flags, whoever is killed, stopped or started again, and datagrams where there can be none.
 
 use std::process::Command;
 
@@ -16,9 +16,7 @@ fn run(command: &str) {
 
 #[test]
 fn heartbeats_are_flags_and_no_datagrams_are_left() {
-    let mut half = Half::start("flags", 1, Carrier::Auto);
-    half.until_flags();
-    half.meet("flags");
+    let mut half = Half::raising_flags("flags", 1);
     for node in half.nodes.values() {
         let before = node.report().counters;
         let name = node.status_name();
@@ -37,9 +35,7 @@ fn heartbeats_are_flags_and_no_datagrams_are_left() {
 
 #[test]
 fn flags_arrive_while_their_observer_is_stopped() {
-    let mut half = Half::start("one-sided", 7, Carrier::Auto);
-    half.until_flags();
-    half.meet("flags");
+    let mut half = Half::raising_flags("one-sided", 7);
     if let Some(node) = half.here(2) {
         send_signal(&node.daemon, Signal::SIGSTOP);
     }
@@ -65,9 +61,7 @@ fn flags_arrive_while_their_observer_is_stopped() {
 
 #[test]
 fn a_daemon_that_is_stopped_for_a_while_or_started_again_is_not_missed() {
-    let mut half = Half::start("again", 2, Carrier::Auto);
-    half.until_flags();
-    half.meet("flags");
+    let mut half = Half::raising_flags("again", 2);
     // To one node each of these happens at its emitter, to another at its observer.
     if let Some(node) = half.here(1) {
         node.kill_daemon();
@@ -89,9 +83,7 @@ fn a_daemon_that_is_stopped_for_a_while_or_started_again_is_not_missed() {
 
 #[test]
 fn a_silent_node_is_declared_and_the_ring_closes_with_flags() {
-    let mut half = Half::start("silent", 3, Carrier::Auto);
-    half.until_flags();
-    half.meet("flags");
+    let mut half = Half::raising_flags("silent", 3);
     if let Some(node) = half.here(1) {
         node.kill_daemon();
     }
@@ -113,9 +105,7 @@ fn a_silent_node_is_declared_and_the_ring_closes_with_flags() {
 /// As a virtual machine is that somebody has paused: its own daemons only see that time has gone by.
 #[test]
 fn a_guest_that_is_stopped_is_dead_and_ends_its_ranks_when_it_goes_on() {
-    let mut half = Half::start("stopped", 11, Carrier::Auto);
-    half.until_flags();
-    half.meet("flags");
+    let mut half = Half::raising_flags("stopped", 11);
     if guest() == 1 {
         std::fs::write(shared("stop.2"), "").unwrap();
         half.expect_silence(1);
@@ -138,9 +128,7 @@ fn a_guest_that_is_stopped_is_dead_and_ends_its_ranks_when_it_goes_on() {
 
 #[test]
 fn a_port_that_goes_down_and_comes_up_again_carries_flags_again() {
-    let mut half = Half::start("port", 4, Carrier::Auto);
-    half.until_flags();
-    half.meet("flags");
+    let mut half = Half::raising_flags("port", 4);
     if guest() == 2 {
         run("ip link set eth0 down && sleep 1 && ip link set eth0 up");
     }
@@ -196,9 +184,7 @@ fn go_down() -> ! {
 
 #[test]
 fn whole_guest_dies() {
-    let mut half = Half::start("guest", 6, Carrier::Auto);
-    half.until_flags();
-    half.meet("flags");
+    let mut half = Half::raising_flags("guest", 6);
     if guest() == 2 {
         // What follows cannot be told any more.
         std::fs::write(shared("status.2"), "0\n").unwrap();
@@ -215,24 +201,18 @@ fn whole_guest_dies() {
 fn whole_guest_comes_back() {
     let is_back = shared("went-down").exists();
     if guest() == 2 && !is_back {
-        let half = Half::start("before", 8, Carrier::Auto);
-        half.until_flags();
-        half.meet("flags");
+        let _half = Half::raising_flags("before", 8);
         std::fs::write(shared("went-down"), "").unwrap();
         std::fs::write(shared("restart.2"), "").unwrap();
         go_down();
     }
     let before = (guest() == 1).then(|| {
-        let mut half = Half::start("before", 8, Carrier::Auto);
-        half.until_flags();
-        half.meet("flags");
+        let mut half = Half::raising_flags("before", 8);
         half.expect_silence(1);
         half.expect_silence(3);
         half
     });
-    let mut half = Half::start("after", 9, Carrier::Auto);
-    half.until_flags();
-    half.meet("flags");
+    let mut half = Half::raising_flags("after", 9);
     half.assert_nobody_declared();
     if let Some(before) = before {
         before.until_flags();

@@ -13,16 +13,22 @@ use rdma_heartbeat::transport::{AtOnce, Flags, Inlet, Means, Outlet, Udp, Verbs}
 use crate::cluster::{Node, eventually, launch};
 use crate::{PERIOD, TIMEOUT, address_of, guest, meet, shared};
 
+/// A slot of this guest's device, and who writes there from the same device, by an offer that is changed on the way.
+fn connected(verbs: &mut Verbs, change: impl FnOnce(&mut Offer)) -> (Box<dyn Inlet>, Box<dyn Outlet>) {
+    let own = address_of(0, guest() - 1);
+    let mut inlet = verbs.open(own, 5).unwrap();
+    let mut offer: Offer = postcard::from_bytes(&inlet.offer()).unwrap();
+    change(&mut offer);
+    let outlet = verbs.attach(own, &postcard::to_stdvec(&offer).unwrap(), 5).unwrap();
+    inlet.connect(&outlet.answer()).unwrap();
+    (inlet, outlet)
+}
+
 #[test]
 fn a_peer_can_write_its_slot_with_its_key_and_nothing_else() {
-    let own = address_of(0, guest() - 1);
     let mut verbs = Verbs::new(PERIOD).expect("a virtual machine has an RDMA device");
     let mut attempt = |change: fn(&mut Offer)| {
-        let mut inlet = verbs.open(own, 5).unwrap();
-        let mut offer: Offer = postcard::from_bytes(&inlet.offer()).unwrap();
-        change(&mut offer);
-        let mut outlet = verbs.attach(own, &postcard::to_stdvec(&offer).unwrap(), 5).unwrap();
-        inlet.connect(&outlet.answer()).unwrap();
+        let (inlet, mut outlet) = connected(&mut verbs, change);
         eventually("the write ends", || match outlet.store(0x0123_4567_89ab_cdef) {
             Ok(acknowledged) => (acknowledged && inlet.load() != 0).then(|| Ok(inlet.load())),
             Err(why) => Some(Err((why, inlet.load()))),
@@ -39,11 +45,8 @@ fn a_peer_can_write_its_slot_with_its_key_and_nothing_else() {
 
 #[test]
 fn flags_go_on_after_more_than_the_queue_has_room_for() {
-    let own = address_of(0, guest() - 1);
     let mut verbs = Verbs::new(PERIOD).expect("a virtual machine has an RDMA device");
-    let mut inlet = verbs.open(own, 5).unwrap();
-    let mut outlet = verbs.attach(own, &inlet.offer(), 5).unwrap();
-    inlet.connect(&outlet.answer()).unwrap();
+    let (inlet, mut outlet) = connected(&mut verbs, |_| ());
     for number in 1..=300 {
         outlet.store(number).unwrap();
         eventually("the write arrives", || (inlet.load() == number).then_some(()));
@@ -53,15 +56,10 @@ fn flags_go_on_after_more_than_the_queue_has_room_for() {
 
 #[test]
 fn a_slot_of_another_peer_is_out_of_reach_even_with_its_key() {
-    let own = address_of(0, guest() - 1);
     let mut verbs = Verbs::new(PERIOD).expect("a virtual machine has an RDMA device");
-    let other = verbs.open(own, 5).unwrap();
+    let other = verbs.open(address_of(0, guest() - 1), 5).unwrap();
     let theirs: Offer = postcard::from_bytes(&other.offer()).unwrap();
-    let mut inlet = verbs.open(own, 5).unwrap();
-    let mut offer: Offer = postcard::from_bytes(&inlet.offer()).unwrap();
-    (offer.address, offer.key) = (theirs.address, theirs.key);
-    let mut outlet = verbs.attach(own, &postcard::to_stdvec(&offer).unwrap(), 5).unwrap();
-    inlet.connect(&outlet.answer()).unwrap();
+    let (_inlet, mut outlet) = connected(&mut verbs, |offer| (offer.address, offer.key) = (theirs.address, theirs.key));
     let why = eventually("the write ends", || outlet.store(1).err());
     assert_eq!((why.as_str(), other.load()), ("the other side's device refuses the key of the slot", 0));
     meet("other key");
