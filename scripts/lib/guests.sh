@@ -52,13 +52,13 @@ options() {
         -device "virtio-net-pci,netdev=link,mac=52:54:00:00:00:0$1,romfile="
 }
 
-# stoppable N PID: stops guest N when there is the file stop.N, and lets it go on when there is go-on.N.
+# stoppable N PID: guest N stands still while there is the file stop.N. Who makes the file removes it: a file that is removed
+# here may be gone before the guest that makes it has it open.
 stoppable() {
     while kill -0 "$2" 2>/dev/null; do
         if [[ -e $shared/stop.$1 ]]; then
             kill -STOP "$2"
-            while [[ -d $shared && ! -e $shared/go-on.$1 ]]; do sleep 0.1; done
-            rm -f "$shared/stop.$1" "$shared/go-on.$1"
+            while [[ -e $shared/stop.$1 ]]; do sleep 0.1; done
             kill -CONT "$2"
         fi
         sleep 0.1

@@ -112,7 +112,7 @@ fn a_guest_that_is_stopped_is_dead_and_ends_its_ranks_when_it_goes_on() {
         half.expect_silence(3);
         half.until_flags();
         half.until("two nodes are left", |report| report.emitter == report.observer);
-        std::fs::write(shared("go-on.2"), "").unwrap();
+        std::fs::remove_file(shared("stop.2")).unwrap();
     } else {
         for node in half.nodes.values_mut() {
             let (reason, sentence) = node.expect_end();
