@@ -67,6 +67,9 @@ pub mod prte {
         /// Adds a parameter to `prted_cmd_line`, at whose address `command_line` is; false if there is no memory.
         pub fn rw_prte3_tell_daemons(command_line: *mut c_void, parameter: *const c_char, value: *const c_char)
         -> bool;
+        /// Adds a variable to `prte_launch_environ`, at whose address `environment` is; false, and nothing is done, if it is
+        /// there, or there is no memory.
+        pub fn rw_prte3_give_ranks(environment: *mut c_void, name: *const c_char, value: *const c_char) -> bool;
         /// Number of runtime daemons, prterun's own included.
         pub fn rw_prte3_num_daemons(process_info: *const c_void) -> u32;
         /// Calls `prte_get_proc_daemon_vpid`.

@@ -201,6 +201,11 @@ bool rw_prte3_tell_daemons(void *command_line, const char *parameter, const char
            && PMIX_SUCCESS == PMIx_Argv_append_nosize(words, value);
 }
 
+bool rw_prte3_give_ranks(void *environment, const char *name, const char *value)
+{
+    return PMIX_SUCCESS == PMIx_Setenv(name, value, false, environment);
+}
+
 uint32_t rw_prte3_num_daemons(const void *process_info)
 {
     return ((const struct process_info *) process_info)->daemons;

@@ -62,6 +62,7 @@ bool rw_prte3_wrap(void *proc_states, void *job_states);
 void rw_prte3_answer_for_the_ended(void *messages, void *send);
 bool rw_prte3_switch_on(const char *framework, const char *parameter);
 bool rw_prte3_set_number(const char *framework, const char *parameter, int number);
+bool rw_prte3_give_ranks(void *environment, const char *name, const char *value);
 bool rw_prte3_tell_daemons(void *command_line, const char *parameter, const char *value);
 uint32_t rw_prte3_num_daemons(const void *process_info);
 const char *rw_prte_hostname(void *function, const char *nspace, uint32_t rank);

@@ -181,6 +181,12 @@ fn ring(runtime: &dyn Runtime, settings: &Settings) -> Result<Vec<NodeId>, Strin
     Ok(table(&order))
 }
 
+/// Has UCX not handle crashes of the ranks that this daemon starts: it would wait for ever for a lock of `malloc` that the crash
+/// has left taken. Returns what was changed, as a user would write it.
+fn leave_crashes_alone(runtime: &dyn Runtime) -> Option<String> {
+    runtime.give_ranks(c"UCX_HANDLE_ERRORS", c"none").then(|| "UCX_HANDLE_ERRORS=none".into())
+}
+
 /// What prterun keeps, and what goes to every node.
 fn prepare(nspace: &CStr, runtime: &dyn Runtime, settings: Settings) -> Result<(Launched, Vec<u8>), String> {
     let ring = ring(runtime, &settings)?;
@@ -203,7 +209,12 @@ fn prepare(nspace: &CStr, runtime: &dyn Runtime, settings: Settings) -> Result<(
         agent: environment::remote_shell(),
         rank_environment: environment::component_path().into_iter().collect(),
         // Like the first job, what it spawns.
-        changes: runtime.survive_failures().into_iter().chain(runtime.starts_ranks_in_order()).collect(),
+        changes: runtime
+            .survive_failures()
+            .into_iter()
+            .chain(runtime.starts_ranks_in_order())
+            .chain(leave_crashes_alone(runtime))
+            .collect(),
         ranks_register: environment::ranks_have_component(),
         ranks_start_stopped: environment::starts_ranks_stopped(),
         parameters: settings.parameters,
@@ -327,6 +338,7 @@ fn watch(nspace: &CStr, launch: &LaunchData, me: NodeId, daemon: PathBuf) -> Res
         if let Ok(runtime) = OWN_RANKS.get_or_init_with(prte_hooks::find) {
             runtime.watch_processes();
             runtime.answer_for_the_ended();
+            leave_crashes_alone(runtime.as_ref());
         }
     } else if let Some(runtime) = RUNTIME.get() {
         runtime.answer_for_the_ended();

@@ -50,6 +50,9 @@ pub trait Runtime: Send + Sync {
     /// Has this daemon do so, too, before it has started any. Returns the parameter that it has changed, as a user would write
     /// it.
     fn starts_ranks_in_order(&self) -> Option<String>;
+    /// Has the ranks that this daemon starts have a variable, unless they have it from the user or the daemon's own
+    /// environment. Returns whether the environment lacked it. Only while PRRTE's own thread waits for this one.
+    fn give_ranks(&self, name: &CStr, value: &CStr) -> bool;
     /// What a state means.
     fn classify(&self, state: u32) -> ProcessEvent;
     /// Whether the daemons have been told to end.

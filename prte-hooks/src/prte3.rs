@@ -42,6 +42,7 @@ pub struct Prte3 {
     send_message: *mut c_void,
     process_info: *const c_void,
     daemon_parameters: *mut c_void,
+    environment: *mut c_void,
     daemon_of: *mut c_void,
     host_of: *mut c_void,
     activate_proc: *mut c_void,
@@ -74,6 +75,7 @@ impl Prte3 {
                 send_message: need(c"prte_rml_send_buffer_nb")?,
                 process_info: need(c"prte_process_info")?,
                 daemon_parameters: need(c"prted_cmd_line")?,
+                environment: need(c"prte_launch_environ")?,
                 daemon_of: need(c"prte_get_proc_daemon_vpid")?,
                 host_of: need(c"prte_get_proc_hostname")?,
                 activate_proc: need(c"prte_state_base_activate_proc_state")?,
@@ -145,6 +147,12 @@ impl Runtime for Prte3 {
         // starts its first rank.
         let changed = unsafe { prte::rw_prte3_set_number(c"odls".as_ptr(), c"max_threads".as_ptr(), 0) };
         changed.then(|| "odls_base_max_threads=0".into())
+    }
+
+    fn give_ranks(&self, name: &CStr, value: &CStr) -> bool {
+        // SAFETY: the address of libprrte's own array, which its thread, waiting for the caller, copies for each rank before
+        // it adds what the user has given (`odls_base_default_fns.c`).
+        unsafe { prte::rw_prte3_give_ranks(self.environment, name.as_ptr(), value.as_ptr()) }
     }
 
     fn classify(&self, state: u32) -> ProcessEvent {

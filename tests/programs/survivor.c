@@ -20,6 +20,7 @@
  *                        leave (the main thread ends, then they stop),
  *                        leave3 (the main thread alone, with a status), mpiabort,
  *                        sleep (they only sleep, uninterruptibly), none,
+ *                        heap (a crash in malloc, which holds its lock then),
  *                        dump (segv, and the kernel writes a core into DIR for
  *                        some seconds)
  *   --second R:WHERE     another rank kills itself: "error" before the revoke,
@@ -147,12 +148,26 @@ static void hang(int signal) {
     for (;;) pause();
 }
 
+/* Makes the list of free memory lead to an address where nothing is: malloc crashes as it goes through it. Of pieces side by
+ * side, every other one, so that none is joined to what else is free. */
+static void break_heap(void) {
+    enum { PIECES = 64 };
+    /* The compiler shall neither leave this out nor complain of it. */
+    void **volatile pieces[PIECES], **volatile freed[PIECES];
+    for (int i = 0; i < PIECES; i++) freed[i] = pieces[i] = malloc(4000);
+    for (int i = 0; i < PIECES; i += 2) free(pieces[i]);
+    for (int i = 0; i < PIECES; i += 2) freed[i][1] = (void *)16;
+    pieces[0] = malloc(100000);
+    event("heap-is-whole %p", (void *)pieces[0]);
+}
+
 static void die(const char *how) {
     if (!strcmp(how, "none")) return;
     event("dies %s", how);
     if (!strcmp(how, "kill")) raise(SIGKILL);
     else if (!strcmp(how, "segv")) { signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); }
     else if (!strcmp(how, "dump")) { make_core_long(); signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); }
+    else if (!strcmp(how, "heap")) break_heap();
     else if (!strcmp(how, "hang")) {
         struct sigaction once = {.sa_handler = hang, .sa_flags = (int)SA_RESETHAND};
         sigaction(SIGSEGV, &once, NULL);

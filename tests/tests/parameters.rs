@@ -479,19 +479,21 @@ fn values_of_the_user_stay_for_files_and_in_the_runtime() {
                 "state_base_recoverable=true",
                 "state_base_notify_errors=true",
                 "odls_base_max_threads=0",
+                "UCX_HANDLE_ERRORS=none",
                 "OMPI_MCA_mca_base_component_path=",
             ]
             .map(|name| log.lines().any(|line| line.contains("set for fault tolerance") && line.contains(name)))
         };
-        assert_eq!(told(&[], &[]), [true; 7]);
+        assert_eq!(told(&[], &[]), [true; 8]);
         // PRRTE takes the second for granted only beside the first.
         let runtime = ["--prtemca", "state_base_recoverable", "1", "--prtemca", "state_base_notify_errors", "1"];
         let files = [&["--mca", "fcoll_dynamic_priority", "30"], &runtime[..]].concat();
-        assert_eq!(told(&files, &[]), [true, false, true, false, false, true, true]);
+        assert_eq!(told(&files, &[]), [true, false, true, false, false, true, true, true]);
         let path = "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi40";
         let threads = ("PRTE_MCA_odls_base_max_threads", "4");
-        let own = [("OMPI_MCA_mca_base_component_path", path), ("PRTE_MCA_state_base_recoverable", "1"), threads];
-        assert_eq!(told(&[], &own), [true, true, true, false, true, false, false]);
+        let ucx = ("UCX_HANDLE_ERRORS", "bt");
+        let own = [("OMPI_MCA_mca_base_component_path", path), ("PRTE_MCA_state_base_recoverable", "1"), threads, ucx];
+        assert_eq!(told(&[], &own), [true, true, true, false, true, false, false, false]);
     });
 }
 

@@ -35,6 +35,20 @@ fn a_rank_that_hangs_in_its_handler_of_a_crash_is_dead() {
     });
 }
 
+/// UCX's handler would wait for ever for the lock that `malloc` holds.
+#[test]
+fn a_rank_that_crashes_inside_malloc_is_dead() {
+    in_lab(|lab| {
+        let mut job = Job::new().blocked_in("allreduce", &[VICTIM]).arguments(&["--die", "heap"]).start(lab);
+        job.wait_until_blocked();
+        let pid = job.pid(VICTIM);
+        let at = job.go();
+        let outcome = job.finish();
+        outcome.recovered(&[VICTIM]).told_within(&[VICTIM], at, STOP_TIMEOUT);
+        outcome.require(!process::lives(pid), "the rank is gone");
+    });
+}
+
 #[test]
 fn stopped_while_others_receive_from_it() {
     in_lab(|lab| is_stopped(lab, Job::new(), "recv", VICTIM, STOP_TIMEOUT));
