@@ -1,11 +1,13 @@
 //! Starts `ringwatchd`, listens to it, and starts it again when it dies or hangs.
 
 use std::collections::VecDeque;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,6 +20,8 @@ use rdma_heartbeat::greeting::{Place, ToolKey};
 use rdma_heartbeat::launch::{
     CONTROL_FD, End, FromDaemon, LIFE_FD, SEGMENT_FD, Spawned, Startup, ToDaemon, UDP_FD, decode, encode,
 };
+use rdma_heartbeat::leftovers;
+use rdma_heartbeat::logging::host;
 use rdma_heartbeat::pin::{Pin, Started};
 use rdma_heartbeat::seal::{Direction, Opener, Sealer};
 use rdma_heartbeat::segment::{Entry, Phase};
@@ -53,6 +57,8 @@ const PACKET: usize = 1 << 20;
 /// The link to the `ringwatchd` of this node.
 pub struct Supervisor {
     daemon: PathBuf,
+    /// The program that was there at the launch.
+    program: File,
     startup: Mutex<Startup>,
     socket: UdpSocket,
     segment: OwnedFd,
@@ -109,6 +115,7 @@ impl Supervisor {
         let holds = startup.me != 0;
         Ok(Self {
             _tools: tools,
+            program: File::options().read(true).custom_flags(libc::O_PATH).open(&daemon)?,
             daemon,
             startup: Mutex::new(startup),
             socket,
@@ -372,8 +379,17 @@ impl Supervisor {
         }
         job.end(&format!("{why} on prterun's node, so the job ends"));
         if job.me != 0 && job.launch.parameters.fence {
+            leftovers::remove(Path::new(leftovers::FOLDER), &job.launch.nspace, &host());
+            crate::environment::remove_session_folder();
             let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), Signal::SIGKILL);
         }
+    }
+
+    /// Where the program of the launch is: an upgrade may have put that of another release in its place.
+    fn program(&self) -> PathBuf {
+        let identity = |data: Metadata| (data.dev(), data.ino());
+        let [there, then] = [fs::metadata(&self.daemon), self.program.metadata()].map(|data| data.ok().map(identity));
+        if there == then { self.daemon.clone() } else { format!("/proc/self/fd/{}", self.program.as_raw_fd()).into() }
     }
 
     /// Starts one `ringwatchd` and gives it its first packet.
@@ -398,7 +414,8 @@ impl Supervisor {
             (segment.as_raw_fd(), SEGMENT_FD),
             (their_life.as_raw_fd(), LIFE_FD),
         ];
-        let mut command = Command::new(&self.daemon);
+        let mut command = Command::new(self.program());
+        command.arg0(&self.daemon);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         // SAFETY: only dup2 is called between fork and exec, which is allowed there.
         unsafe {

@@ -3,7 +3,7 @@
 
 use nix::errno::Errno;
 use nix::sys::mman::{MlockAllFlags, mlockall};
-use nix::sys::prctl::{set_dumpable, set_no_new_privs, set_pdeathsig, set_timerslack};
+use nix::sys::prctl::{set_dumpable, set_name, set_no_new_privs, set_pdeathsig, set_timerslack};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::unistd::{Pid, getgid, getuid, setpgid, setresgid, setresuid};
@@ -41,6 +41,11 @@ pub fn detach(first: u32) {
     let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
     // SAFETY: closes descriptors that nothing in this process owns yet: it has opened none.
     unsafe { libc::close_range(first, u32::MAX, 0) };
+}
+
+/// Has the process called by its name, which it is not where it was started through a descriptor.
+pub fn be_called_by_name() {
+    let _ = set_name(c"ringwatchd");
 }
 
 /// Gives up what this process will never need: to become somebody else, and to be looked into, because it has the key.

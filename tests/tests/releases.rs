@@ -4,7 +4,7 @@
 //! processes of that host see.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use system_tests::job::compile_library;
@@ -106,6 +106,31 @@ fn releases_of_a_plugin_alone_or_a_daemon_alone_are_refused_naming_the_host() {
         let told = refused(lab, &["h3"], &[("ringwatchd", Path::new("/usr/bin/ringwatchd"))]);
         assert!(told.contains("node 2 (h3) has a plugin of "), "{told}");
         assert!(told.contains(&format!("and a ringwatchd {OTHER_RELEASE}: ")), "{told}");
+    });
+}
+
+/// A job goes on with the release with which it has begun, also where another one is installed meanwhile.
+#[test]
+fn a_release_that_is_replaced_while_a_job_runs_serves_that_job_to_its_end() {
+    in_lab(|lab| {
+        let installed = lab.folder().join("ringwatchd");
+        let put = |from: &str| {
+            let new = installed.with_extension("new");
+            fs::copy(from, &new).and_then(|_| fs::rename(&new, &installed)).expect("a new folder can be written");
+        };
+        put("/usr/bin/ringwatchd");
+        let job = Job::new().parameter("daemon", &installed.display().to_string()).blocked_in("allreduce", &[5]);
+        let mut job = job.start(lab);
+        job.wait_until_blocked();
+        let program = |pid: i32| fs::metadata(format!("/proc/{pid}/exe")).expect("the process lives").ino();
+        let first = program(job.watcher("h3").pid);
+        put(&format!("{OTHER}/ringwatchd"));
+        job.replaces_watcher("h3", libc::SIGKILL);
+        if program(job.watcher("h3").pid) != first {
+            job.fail("the ringwatchd that comes next is that of the launch");
+        }
+        let _ = job.signal_rank(5, libc::SIGKILL);
+        job.finish().recovered(&[5]);
     });
 }
 

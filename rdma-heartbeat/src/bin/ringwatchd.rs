@@ -61,6 +61,7 @@ fn serve() -> u8 {
     // A job on one node has no network.
     let socket = adopt(UDP_FD);
     let _life = adopt(LIFE_FD);
+    setup::be_called_by_name();
     setup::share_one_heap();
     setup::detach(LIFE_FD.unsigned_abs() + 1);
     setup::give_up_privileges();
