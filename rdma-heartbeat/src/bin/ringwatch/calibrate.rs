@@ -27,6 +27,8 @@ mod tail;
 /// Shortest measurement: there is nothing to say about a tail before.
 const SHORTEST: Duration = Duration::from_secs(4);
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+/// Shorter timeouts may be over before a `ringwatchd` that hangs has been replaced (docs/limits.md).
+const REPLACING: Duration = Duration::from_millis(80);
 /// Rates for which the report names period and timeout, too.
 const OTHER_RATES: [&str; 4] = ["1/h", "1/d", "1/y", "0.001/y"];
 
@@ -99,7 +101,10 @@ fn check(Arguments { out, write, file, .. }: &Arguments) -> Result<(), String> {
     if is_new {
         let _ = std::fs::remove_file(out);
     }
-    let Some(file) = file.as_deref().filter(|_| *write) else { return Ok(()) };
+    if !*write {
+        return Ok(());
+    }
+    let file = &stored_in(file.as_deref())?;
     match std::fs::read(file) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(format!("the parameter file {} cannot be read: {error}", file.display()))
@@ -109,12 +114,13 @@ fn check(Arguments { out, write, file, .. }: &Arguments) -> Result<(), String> {
     }
 }
 
+/// The parameter file.
+fn stored_in(file: Option<&Path>) -> Result<PathBuf, String> {
+    file.map_or_else(parameter_file::locate, |file| Ok(file.to_owned()))
+}
+
 fn carry_out(arguments: &Arguments) -> Result<(), String> {
-    let file = match (&arguments.file, arguments.write) {
-        (Some(file), true) => Some(file.clone()),
-        (None, true) => Some(parameter_file::locate()?),
-        (_, false) => None,
-    };
+    let file = arguments.write.then(|| stored_in(arguments.file.as_deref())).transpose()?;
     let phases = if arguments.from.is_empty() { measure(arguments)? } else { vec![read(&arguments.from)?] };
     let tails = phases.iter().map(tail_of).collect::<Result<Vec<_>, _>>()?;
     let curves: Vec<_> = phases.iter().zip(&tails).map(|(phase, tail)| Curve { phase, tail }).collect();
@@ -230,7 +236,15 @@ fn recommend(curves: &[Curve<'_>], arguments: &Arguments, advice: Advice) -> Str
         Some(format!("{text}: {}", known.map_or_else(|_| "none".into(), times)))
     });
     let _ = writeln!(text, "For other rates: {}.", others.collect::<Vec<_>>().join("; "));
-    let _ = writeln!(text, "Besides the longest stall so many heartbeats in a row may be lost: {}.\n", advice.spare);
+    let _ = writeln!(text, "Besides the longest stall so many heartbeats in a row may be lost: {}.", advice.spare);
+    if advice.timeout < REPLACING {
+        let _ = writeln!(
+            text,
+            "With a timeout below {} a ringwatchd that hangs or dies may not be replaced before its node is declared dead.",
+            show(REPLACING)
+        );
+    }
+    text.push('\n');
     text + &limits(curves)
 }
 
