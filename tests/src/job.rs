@@ -253,7 +253,16 @@ impl Job {
             .stderr(file("stderr"))
             .spawn()
             .expect("rw-on can be started");
-        Running { lab, job: self.clone(), scene, folder, child, limit: now() + self.limit, lost: Vec::new() }
+        Running {
+            lab,
+            job: self.clone(),
+            scene,
+            folder,
+            child,
+            limit: now() + self.limit,
+            lost: Vec::new(),
+            killed: Vec::new(),
+        }
     }
 
     /// Starts the job and waits for its end.
@@ -325,6 +334,7 @@ pub struct Running<'a> {
     limit: Duration,
     /// Hosts whose runtime daemon cannot tidy up any more.
     lost: Vec<String>,
+    killed: Vec<String>,
 }
 
 impl Running<'_> {
@@ -540,7 +550,7 @@ impl Running<'_> {
 
     /// A host dies.
     pub fn kill_host(&mut self, host: &str) -> Duration {
-        self.loses(host);
+        self.loses_all(host);
         let at = now();
         self.lab.kill_host(host);
         at
@@ -565,6 +575,12 @@ impl Running<'_> {
     /// The runtime daemon of a host will not be able to tidy up.
     pub fn loses(&mut self, host: &str) {
         self.lost.push(host.to_owned());
+    }
+
+    /// Nor will its `ringwatchd`, nor anybody else.
+    pub fn loses_all(&mut self, host: &str) {
+        self.loses(host);
+        self.killed.push(host.to_owned());
     }
 
     /// What it was lost to last is over, and it will be, after all.
@@ -612,7 +628,14 @@ impl Running<'_> {
             // Its ringwatchd says why in its place.
             let _ = wait_until(SLACK, || self.named(self.job.hosts()[0], "ringwatchd").is_empty());
         }
-        Outcome::new(self.job.clone(), self.scene.clone(), &self.folder, status, ended_at, self.lost.clone())
+        Outcome::new(
+            self.job.clone(),
+            self.scene.clone(),
+            &self.folder,
+            status,
+            ended_at,
+            [self.lost.clone(), self.killed.clone()],
+        )
     }
 }
 

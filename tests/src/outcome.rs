@@ -25,7 +25,10 @@ const TIDY: Duration = Duration::from_secs(15);
 pub struct Outcome {
     job: Job,
     scene: Scene,
+    /// Hosts whose runtime daemon could not tidy up.
     lost: Vec<String>,
+    /// Hosts where nobody could.
+    killed: Vec<String>,
     lines_count: Cell<bool>,
     alone: Cell<bool>,
     /// When mpirun ended.
@@ -47,13 +50,14 @@ impl Outcome {
         folder: &Path,
         status: ExitStatus,
         ended_at: Duration,
-        lost: Vec<String>,
+        [lost, killed]: [Vec<String>; 2],
     ) -> Self {
         let text = |name: &str| String::from_utf8_lossy(&fs::read(folder.join(name)).unwrap_or_default()).into_owned();
         Self {
             job,
             scene,
             lost,
+            killed,
             lines_count: Cell::new(true),
             alone: Cell::new(true),
             ended_at,
@@ -251,10 +255,10 @@ impl Outcome {
         self.left_nothing()
     }
 
-    /// What ringwatch said to the user, without what it tells about defaults.
+    /// What ringwatch said to the user.
     #[must_use]
     pub fn sentences(&self) -> Vec<&str> {
-        let told = |line: &&str| line.starts_with("ringwatch: ") && !line.starts_with("ringwatch: set ");
+        let told = |line: &&str| line.starts_with("ringwatch: ");
         self.stderr.lines().filter(told).collect()
     }
 
@@ -271,11 +275,15 @@ impl Outcome {
         self.require(left.is_empty(), &format!("no file of the job is left, not {left:?}"))
     }
 
-    /// With what is in them, which says whose they are. What nobody could tidy up, where a runtime daemon was lost, does not
-    /// count. Names have the host where they have one.
+    /// With what is in them, which says whose they are. Two kinds do not count: the folder of a runtime daemon that was lost,
+    /// and what was left where nobody was who could tidy up. Names have the host where they have one.
     fn files_left(&self) -> Vec<PathBuf> {
-        let lost = |path: &PathBuf| self.lost.iter().any(|host| path.to_string_lossy().contains(&format!(".{host}.")));
-        leftovers::all().into_iter().filter(|path| !lost(path)).flat_map(leftovers::with_contents).collect()
+        let is_excused = |path: &PathBuf| {
+            let hosts = if path.starts_with("/dev/shm") { &self.killed } else { &self.lost };
+            hosts.iter().any(|host| path.to_string_lossy().contains(&format!(".{host}.")))
+        };
+        let left = leftovers::all().into_iter().filter(|path| !is_excused(path));
+        left.flat_map(leftovers::with_contents).collect()
     }
 
     /// Whether this is the number of a rank that was spawned.

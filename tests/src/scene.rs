@@ -120,7 +120,6 @@ fn seconds(time: Duration) -> String {
 
 fn tail(path: &Path, lines: usize) -> String {
     let text = String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
-    // What every rank says about its defaults is no news.
-    let all: Vec<&str> = text.lines().filter(|line| !line.starts_with("ringwatch: set ")).collect();
+    let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].iter().map(|line| format!("{line}\n")).collect()
 }

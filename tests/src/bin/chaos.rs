@@ -14,6 +14,7 @@ use system_tests::chaos::inject::{self, Around, Carried, Struck};
 use system_tests::chaos::limits::{self, LEFT_OUT, MACHINE};
 use system_tests::chaos::plan::{self, Plan, Weather};
 use system_tests::chaos::pulse::Pulse;
+use system_tests::chaos::spawned;
 use system_tests::chaos::verdict::{self, Verdict};
 use system_tests::chaos::weather::Storm;
 use system_tests::clock::{now, wait_until};
@@ -259,7 +260,7 @@ fn run(plan: &Plan, arguments: &Arguments) -> Ran {
 fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mut Struck, around: &Around<'_>) {
     let Err(panic) = catch_unwind(AssertUnwindSafe(|| inject::drive(lab, job, plan, struck, around))) else { return };
     let since = struck.log.last().map_or(Duration::ZERO, |(at, _)| now().saturating_sub(*at));
-    let says_so = limits::ended(plan, struck, &job.diaries(), &job.stderr()).is_some();
+    let says_so = limits::ended(plan, struck, &job.diaries(), &job.stderr(), &spawned::all(job.folder())).is_some();
     if since >= END || !says_so || !wait_until(END - since, || !job.runs()) {
         resume_unwind(panic);
     }

@@ -67,6 +67,12 @@ impl Declared {
         Self { deaths: deaths(history), ended: ended(history), spawned: Vec::new() }
     }
 
+    /// Those who were spawned.
+    #[must_use]
+    pub fn spawned(&self) -> &[Spawned] {
+        &self.spawned
+    }
+
     /// Whether this rank was declared before the job itself killed.
     #[must_use]
     pub fn has_before_the_end(&self, rank: u32) -> bool {
@@ -116,7 +122,8 @@ impl Declared {
             }
             // Its host was lost before it could write.
             None if rank >= known.first_spawned => !struck.lost.is_empty() || !struck.doubtful.is_empty(),
-            None => struck.may.contains(&rank) || struck.at.get(&rank).is_some_and(|struck| *struck <= at),
+            None if struck.may.contains(&rank) => struck.has_begun(at),
+            None => struck.at.get(&rank).is_some_and(|struck| *struck <= at),
         }
     }
 
@@ -183,6 +190,11 @@ impl Declared {
         let times = outcome.diaries.of(0).filter(has_spawned).count();
         outcome
             .require(self.spawned.len() >= times, &format!("{times} spawned ones are known, not {:?}", self.spawned));
+        let wrong = self.spawned.iter().find(|one| one.code.is_some_and(|code| code != 0));
+        outcome.require(
+            wrong.is_none(),
+            &format!("MPI_Finalize of spawned ones returns MPI_SUCCESS, not as of {wrong:?}"),
+        );
         for one in self.spawned.iter().filter(|one| one.finalized.is_none()) {
             let lost = struck.lost.get(&one.host);
             let known = lost.is_some() || struck.doubtful.contains(&one.host);
@@ -220,13 +232,18 @@ fn ended(history: &str) -> Option<Duration> {
     ends.filter_map(|record| record["at_us"].as_u64().map(Duration::from_micros)).min()
 }
 
-/// By when who is down is declared: after one timeout, and one more for each node that is lost by then, as the ring finds them
-/// one after the other; or had been away, or away from the others. Four more are for a short cut, for other `ringwatchd`s in
-/// the place of those that were struck, and for datagrams that got lost.
+/// By when who is down is declared. In `MPI_Init` the nodes have to meet first.
 fn due(down: Duration, plan: &Plan, struck: &Struck) -> Duration {
-    let lost = struck.lost.values().filter(|at| **at <= down + TIMEOUT * 4).count() + struck.doubtful.len();
     let meeting = if plan.starts_badly() { MEETING } else { Duration::ZERO };
-    down + TIMEOUT * u32::try_from(lost + 1 + 4).unwrap_or(u32::MAX) + SLACK + meeting
+    down + found_within(struck, down) + meeting
+}
+
+/// How long it takes to declare somebody who is down: one timeout, and one more for each node that is lost by then, as the
+/// ring finds them one after the other; or had been away, or away from the others. Four more are for a short cut, for other
+/// `ringwatchd`s in the place of those that were struck, and for datagrams that got lost.
+pub fn found_within(struck: &Struck, down: Duration) -> Duration {
+    let lost = struck.lost.values().filter(|at| **at <= down + TIMEOUT * 4).count() + struck.doubtful.len();
+    TIMEOUT * u32::try_from(lost + 1 + 4).unwrap_or(u32::MAX) + SLACK
 }
 
 /// Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, if that takes a
@@ -260,7 +277,14 @@ mod tests {
     #[test]
     fn a_death_is_explained_by_what_struck_before_or_by_the_end() {
         let at = Duration::from_millis;
-        let spawned = |rank, host, left: Option<u64>| Spawned { rank, host, started: at(1), finalized: left.map(at) };
+        let spawned = |rank, host, left: Option<u64>| Spawned {
+            rank,
+            host,
+            started: at(1),
+            initialised: Some(at(2)),
+            finalized: left.map(at),
+            code: left.map(|_| 0),
+        };
         let declared = Declared {
             deaths: Vec::new(),
             ended: Some(at(90)),
@@ -271,6 +295,7 @@ mod tests {
             may: [2].into(),
             at: [(1, at(5))].into(),
             lost: [(2, at(7))].into(),
+            log: [(at(5), "strikes".into())].into(),
             ..Struck::default()
         };
         let explains = |rank, ms, cause, in_order| {
@@ -278,7 +303,7 @@ mod tests {
             declared.explains(&Death { rank, at: at(ms), cause }, &known)
         };
         assert!(explains(1, 6, Cause::Own, true) && !explains(1, 4, Cause::Own, true));
-        assert!(explains(2, 6, Cause::Own, true), "it may be dead");
+        assert!(explains(2, 6, Cause::Own, true) && !explains(2, 4, Cause::Own, true), "it may be dead");
         assert!(!explains(3, 6, Cause::Own, false) && explains(3, 90, Cause::Own, false), "the job ends");
         assert!(explains(3, 6, Cause::GivenUp, false) && !explains(3, 6, Cause::GivenUp, true));
         assert!(explains(4, 6, Cause::Own, true) && !explains(4, 4, Cause::Own, true), "it strikes itself");

@@ -74,6 +74,12 @@ impl Struck {
     pub fn has_lost(&self, host: u32, before: Duration) -> bool {
         self.doubtful.contains(&host) || self.lost.get(&host).is_some_and(|at| *at <= before)
     }
+
+    /// Whether anything was done to the job before this moment.
+    #[must_use]
+    pub fn has_begun(&self, before: Duration) -> bool {
+        self.log.iter().any(|(at, _)| *at <= before)
+    }
 }
 
 /// Where a job leaves its traces, and what happens around it.
@@ -93,8 +99,6 @@ pub fn job(plan: &Plan, events: &str) -> Job {
     let families = plan.families.join(",");
     let job = Job::new().on(hosts, plan.per_host).parameter("events", events).limit(Duration::from_secs(600));
     let job = job.arguments(&["--op", "none", "--hold", "--mix", &families]);
-    // Its handler of crashes may wait for ever for a lock of malloc that the crash has left taken.
-    let job = job.options(&["-x", "UCX_HANDLE_ERRORS=none"]);
     // Those who are spawned find no slot free.
     let job = if plan.spawns() { job.options(&["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]) } else { job };
     let job = match plan.faults.last() {
@@ -137,7 +141,7 @@ pub fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck:
         deadly: false,
         unwatched: BTreeMap::new(),
         silences: Vec::new(),
-        adjoining: BTreeSet::new(),
+        adjoining: Vec::new(),
     };
     if !plan.starts_badly() {
         let all = driver.job.ranks();
@@ -198,8 +202,8 @@ struct Driver<'d, 'lab> {
     unwatched: BTreeMap<u32, Unwatched>,
     /// Which hosts could not be heard, or could not hear, and until when at the latest.
     silences: Vec<(u32, Duration)>,
-    /// Ranks of hosts whose silences followed each other.
-    adjoining: BTreeSet<u32>,
+    /// Hosts whose silences followed each other.
+    adjoining: Vec<Adjoining>,
 }
 
 impl Driver<'_, '_> {
@@ -254,7 +258,7 @@ impl Driver<'_, '_> {
                     self.job.loses(ALL_HOSTS[*host as usize]);
                 }
                 self.struck.watchers.push((*host, self.last));
-                self.note_silence(*host);
+                self.note_silence(*host, TIMEOUT);
                 self.silences.push((*host, now() + TIMEOUT));
             }
             Fault::Runtime { host, signal, ms } => {
@@ -324,7 +328,8 @@ impl Driver<'_, '_> {
     }
 
     fn cut(&mut self, hosts: &[u32], together: bool, ms: Option<u64>) {
-        hosts.iter().for_each(|host| self.note_silence(*host));
+        let length = ms.map_or(TIMEOUT, Duration::from_millis) + JUST_AFTER;
+        hosts.iter().for_each(|host| self.note_silence(*host, length));
         self.lasts(Undo::Heal { hosts: hosts.to_vec() }, ms);
         self.job.split(&names(hosts), together);
         let behind = self.behind(hosts);
@@ -439,9 +444,9 @@ impl Driver<'_, '_> {
         held
     }
 
-    /// A host falls silent. If its neighbour on the ring, or it itself, could not be heard or could not hear just before, the
+    /// A host falls silent for about so long. If its neighbour on the ring, or it itself, could not be heard or could not hear just before, the
     /// two may count as one silence, of this host or of that neighbour.
-    fn note_silence(&mut self, host: u32) {
+    fn note_silence(&mut self, host: u32, length: Duration) {
         let living: BTreeSet<u32> = process::on_hosts()
             .iter()
             .filter(|process| process.name == "ringwatchd")
@@ -458,15 +463,12 @@ impl Driver<'_, '_> {
                 () if observer(other) == Some(host) => other,
                 () => continue,
             };
-            let silent = ALL_HOSTS[silent as usize];
-            self.struck.log.push((now(), format!("{silent} may count as silent for both")));
-            let hosts = self.job.job.hosts().to_vec();
+            self.struck.log.push((now(), format!("{} may count as silent for both", ALL_HOSTS[silent as usize])));
+            // One timeout to suspect, one to ask, and one for what else is late.
+            let (since, until) = (now(), now() + length + TIMEOUT * 3);
             // From a launcher that is silent all others are cut off.
-            let of_launcher = silent == hosts[0];
-            for name in hosts.into_iter().filter(|name| (*name == silent) != of_launcher) {
-                self.adjoining.extend(self.job.job.ranks_on(name));
-                self.job.loses(name);
-            }
+            let lost = if silent == 0 { self.behind(&[0]) } else { vec![silent] };
+            self.adjoining.extend(lost.into_iter().map(|host| Adjoining { host, of: silent, since, until }));
         }
     }
 
@@ -536,7 +538,7 @@ impl Driver<'_, '_> {
         }
         let must: Vec<i32> = self.struck.must.iter().map(|rank| self.job.pid(*rank)).collect();
         self.job.wait_until_gone("the dead", &must, PATIENCE);
-        if !self.struck.may.is_empty() || !self.adjoining.is_empty() {
+        if !self.struck.may.is_empty() || self.adjoining.iter().any(|one| now() < one.until) {
             // One timeout to suspect, one to ask and to kill.
             sleep((self.last + TIMEOUT * 2 + SLACK).saturating_sub(now()));
         }
@@ -570,19 +572,29 @@ impl Driver<'_, '_> {
         self.job.ranks().into_iter().filter(|rank| !is_dead(rank)).collect()
     }
 
+    /// Whether such a host, which nothing else has struck for good, was declared in its time for the reason that is to be expected.
+    fn has_taken(&self, one: &Adjoining, history: &str) -> bool {
+        let host = ALL_HOSTS[one.host as usize];
+        let is_new = !self.struck.lost.contains_key(&one.host) && !self.struck.doubtful.contains(&one.host);
+        let is_cut_off = || self.job.log(host).contains("has lost contact with the node of mpirun");
+        is_new
+            && limits::declares(history, one.host, one.since..one.until)
+                .is_some_and(|why| (one.of != 0 && why == "silent") || is_cut_off())
+    }
+
     /// Whoever the machine has taken along may be dead. For those who are spawned nothing is planned.
     fn note_limits(&mut self) {
-        let is_new = |rank: &u32| !self.struck.must.contains(rank) && !self.struck.may.contains(rank);
-        let diaries = self.job.diaries();
-        let is_over = |rank: u32| diaries.has(rank, "finalized") || diaries.has(rank, "dies");
-        let is_dead = |rank: u32| !is_over(rank) && !diaries.pid(rank).is_some_and(process::lives);
-        let dead: Vec<u32> = self.adjoining.iter().copied().filter(|rank| is_new(rank) && is_dead(*rank)).collect();
-        if !dead.is_empty() {
-            self.struck.limits.insert(limits::ADJOINING);
-            dead.into_iter().for_each(|rank| self.may_lose(rank / self.job.job.per_host));
-        }
         let (late, starved) = (self.around.storm.map(Storm::late).unwrap_or_default(), self.around.pulse.late());
         let history = limits::history(self.around.events);
+        let adjoining = std::mem::take(&mut self.adjoining);
+        let (lost, adjoining): (Vec<_>, _) = adjoining.into_iter().partition(|one| self.has_taken(one, &history));
+        self.adjoining = adjoining;
+        for host in lost.into_iter().map(|one| one.host) {
+            self.struck.limits.insert(limits::ADJOINING);
+            self.struck.log.push((now(), format!("{} is excused: {}", ALL_HOSTS[host as usize], limits::ADJOINING)));
+            self.job.loses(ALL_HOSTS[host as usize]);
+            self.may_lose(host);
+        }
         let evidence = Evidence { history, late: &late, starved: &starved };
         let diaries = self.job.diaries();
         for (rank, limit) in limits::taken(self.struck, &evidence) {
@@ -598,6 +610,15 @@ impl Driver<'_, '_> {
             self.struck.log.push((now(), format!("rank {rank} is excused: {limit}")));
         }
     }
+}
+
+/// A host that two silences may have taken along, which count as one of the host `of`, and in which time that is said.
+#[derive(Clone, Copy, Debug)]
+struct Adjoining {
+    host: u32,
+    of: u32,
+    since: Duration,
+    until: Duration,
 }
 
 fn names(hosts: &[u32]) -> Vec<&'static str> {

@@ -3,13 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::declared::found_within;
 use super::inject::{self, Struck};
 use super::plan::Plan;
+use super::spawned::Spawned;
 use crate::diary::Diaries;
 use crate::{Outcome, TIMEOUT};
 
@@ -28,11 +31,10 @@ pub const LAST_MOMENTS: &str = "A death in the last moments of a job may be miss
 pub const ADJOINING: &str =
     "Short losses of a link or of `ringwatchd` that follow each other at once on a node and its observer";
 /// What is kept away from every job.
-pub const LEFT_OUT: [&str; 5] = [
+pub const LEFT_OUT: [&str; 4] = [
     "The node of `mpirun` must live",
     "loops of `MPI_Iprobe` on a dead rank",
     "A node whose `prted` and `ringwatchd` are lost or stopped in the same moment",
-    "A rank that hangs in UCX's handler of a crash",
     "A rank that somebody stops while its node waits for contact",
 ];
 
@@ -69,17 +71,25 @@ pub struct Evidence<'a> {
 }
 
 /// The limit that has ended the job, if ringwatch says so: one who was being spawned has died or given up as its
-/// `MPI_Init` failed, or a rank has aborted over a receive. Somebody was struck before.
+/// `MPI_Init` failed, about when somebody was struck, or a rank has aborted over a receive after somebody was.
 #[must_use]
-pub fn ended(plan: &Plan, struck: &Struck, diaries: &Diaries, stderr: &str) -> Option<&'static str> {
+pub fn ended(
+    plan: &Plan,
+    struck: &Struck,
+    diaries: &Diaries,
+    stderr: &str,
+    spawned: &[Spawned],
+) -> Option<&'static str> {
     if struck.must.is_empty() && struck.may.is_empty() && inject::own(plan, diaries).is_none() {
         return None;
     }
+    let is_in_init = |rank: u32| !spawned.iter().any(|one| one.rank == rank && one.initialised.is_some());
     for (rank, what) in stderr.lines().filter_map(about_rank) {
         let aborts = what == ABORTS;
         let died = what
             .ends_with("ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended");
-        if plan.spawns() && rank >= plan.ranks() && (died || aborts) {
+        let was_spawned = plan.spawns() && rank >= plan.ranks() && is_in_init(rank);
+        if was_spawned && (died || aborts) && struck_into_spawn(struck, diaries) {
             return Some(SPAWNING);
         }
         if plan.families.contains(&"neighbour") && aborts && stderr.contains("Recv error after request freed") {
@@ -87,6 +97,16 @@ pub fn ended(plan: &Plan, struck: &Struck, diaries: &Diaries, stderr: &str) -> O
         }
     }
     None
+}
+
+/// Whether those who entered the last `MPI_Comm_spawn` could not know yet of a fault, or it came afterwards.
+fn struck_into_spawn(struck: &Struck, diaries: &Diaries) -> bool {
+    let entries = diaries.all("enters").filter(|entry| entry.text() == "spawn");
+    let Some(entered) = entries.map(|entry| entry.at).max() else { return false };
+    let faults = struck.log.iter().filter(|(_, what)| what.starts_with("strikes: ") || what.starts_with("over after "));
+    let own = diaries.all("dies").map(|entry| entry.at);
+    let mut times = faults.map(|(at, _)| *at).chain(struck.seen.all().into_values()).chain(own);
+    times.any(|at| at + found_within(struck, at) >= entered)
 }
 
 /// What a sentence says of which rank.
@@ -173,6 +193,16 @@ fn unwatched(history: &str, watcher: (u32, Duration), starved: &[(Duration, Dura
     ranks
 }
 
+/// Why a node was declared in a time, if it was.
+#[must_use]
+pub fn declares(history: &str, node: u32, time: Range<Duration>) -> Option<String> {
+    let is_it = |record: &Value| {
+        let at = Duration::from_micros(record["at_us"].as_u64().unwrap_or(0));
+        record["event"] == "node-dead" && record["peer"] == node && time.contains(&at)
+    };
+    records(history).find(is_it).and_then(|record| Some(record["reason"].as_str()?.to_owned()))
+}
+
 /// What the job wrote into its file of events.
 #[must_use]
 pub fn history(events: &Path) -> String {
@@ -212,42 +242,54 @@ mod tests {
         }
     }
 
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
     #[test]
     fn a_freed_receive_ends_only_jobs_with_neighbours_and_only_after_a_fault() {
         let said =
             format!("[h1:00417] *** An error occurred in Recv error after request freed\nringwatch: rank 2 {ABORTS}\n");
         let neighbours = plan_of(|plan| plan.families.contains(&"neighbour") && !plan.spawns());
         let others = plan_of(|plan| !plan.families.contains(&"neighbour") && !plan.spawns());
-        assert_eq!(ended(&neighbours, &struck(&[1]), &Diaries::default(), &said), Some(FREED_RECEIVE));
-        assert_eq!(ended(&neighbours, &struck(&[]), &Diaries::default(), &said), None);
-        assert_eq!(
-            ended(&neighbours, &struck(&[1]), &Diaries::default(), &format!("ringwatch: rank 2 {ABORTS}\n")),
-            None
-        );
-        assert_eq!(ended(&others, &struck(&[1]), &Diaries::default(), &said), None);
+        let ended =
+            |plan: &Plan, ranks: &[u32], said: &str| super::ended(plan, &struck(ranks), &Diaries::default(), said, &[]);
+        assert_eq!(ended(&neighbours, &[1], &said), Some(FREED_RECEIVE));
+        assert_eq!(ended(&neighbours, &[], &said), None);
+        assert_eq!(ended(&neighbours, &[1], &format!("ringwatch: rank 2 {ABORTS}\n")), None);
+        assert_eq!(ended(&others, &[1], &said), None);
     }
 
     #[test]
     fn only_a_death_of_one_who_is_being_spawned_ends_a_job_that_spawns() {
         let spawns = plan_of(Plan::spawns);
         let others = plan_of(|plan| !plan.spawns());
+        let diaries = diaries(&[(1, 100, "enters spawn")]);
+        let fault = |seconds: u64| Struck { log: [(at(seconds), "strikes: it".into())].into(), ..struck(&[1]) };
         let died = "ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended";
+        let one = |initialised: Option<u64>| Spawned {
+            rank: spawns.ranks(),
+            host: 0,
+            started: at(100),
+            initialised: initialised.map(at),
+            finalized: None,
+            code: None,
+        };
+        let ended = |plan: &Plan, struck: &Struck, said: &str, initialised: Option<u64>| {
+            super::ended(plan, struck, &diaries, said, &[one(initialised)])
+        };
         let said = [format!("{} (node 1) {died}", spawns.ranks()), format!("{} {ABORTS}", spawns.ranks())];
         for sentence in said.map(|said| format!("noise\nringwatch: rank {said}\n")) {
-            assert_eq!(ended(&spawns, &struck(&[1]), &Diaries::default(), &sentence), Some(SPAWNING), "{sentence}");
-            assert_eq!(ended(&others, &struck(&[1]), &Diaries::default(), &sentence), None, "nothing is spawned");
-            assert_eq!(
-                ended(&spawns, &Struck::default(), &Diaries::default(), &sentence),
-                None,
-                "nothing has happened"
-            );
+            assert_eq!(ended(&spawns, &fault(101), &sentence, None), Some(SPAWNING), "{sentence}");
+            assert_eq!(ended(&spawns, &fault(99), &sentence, None), Some(SPAWNING), "nobody could know of it");
+            assert_eq!(ended(&spawns, &fault(90), &sentence, None), None, "it was known before");
+            assert_eq!(ended(&spawns, &fault(101), &sentence, Some(102)), None, "it had left MPI_Init");
+            assert_eq!(ended(&others, &fault(101), &sentence, None), None, "nothing is spawned");
+            assert_eq!(ended(&spawns, &Struck::default(), &sentence, None), None, "nothing has happened");
         }
         let other = format!("ringwatch: rank {} {ABORTS}\n", spawns.ranks() - 1);
-        assert_eq!(ended(&spawns, &struck(&[1]), &Diaries::default(), &other), None, "not a spawned one");
-        assert_eq!(
-            ended(&spawns, &struck(&[1]), &Diaries::default(), "ringwatch: node 2 is dead; the job is ended\n"),
-            None
-        );
+        assert_eq!(ended(&spawns, &fault(101), &other, None), None, "not a spawned one");
+        assert_eq!(ended(&spawns, &fault(101), "ringwatch: node 2 is dead; the job is ended\n", None), None);
     }
 
     #[test]
@@ -255,14 +297,24 @@ mod tests {
         let plan = plan_of(|plan| plan.own().is_some() && plan.starts_badly() && plan.families.contains(&"neighbour"));
         let said = format!("Recv error after request freed\nringwatch: rank 2 {ABORTS}\n");
         let dies = diaries(&[(plan.own().unwrap(), 7, "dies")]);
-        assert_eq!(ended(&plan, &Struck::default(), &dies, &said), Some(FREED_RECEIVE));
-        assert_eq!(ended(&plan, &Struck::default(), &Diaries::default(), &said), None);
+        assert_eq!(ended(&plan, &Struck::default(), &dies, &said, &[]), Some(FREED_RECEIVE));
+        assert_eq!(ended(&plan, &Struck::default(), &Diaries::default(), &said, &[]), None);
+    }
+
+    #[test]
+    fn a_node_is_declared_in_a_time_for_a_reason() {
+        let history =
+            "{\"event\":\"node-dead\",\"at_us\":7000000,\"node\":0,\"peer\":2,\"reason\":\"silent\",\"ranks\":[4]}\n";
+        let why = |node, from, until| declares(history, node, at(from)..at(until));
+        assert_eq!(why(2, 6, 8).as_deref(), Some("silent"));
+        assert_eq!((why(2, 8, 9), why(2, 1, 7), why(1, 6, 8)), (None, None, None));
     }
 
     fn diaries(entries: &[(u32, u64, &str)]) -> Diaries {
         let entry = |&(rank, seconds, event): &(u32, u64, &str)| {
-            let at = Duration::from_secs(seconds);
-            Entry { rank, at, event: event.into(), details: Vec::new() }
+            let mut words = event.split(' ').map(str::to_owned);
+            let event = words.next().unwrap_or_default();
+            Entry { rank, at: at(seconds), event, details: words.collect() }
         };
         Diaries(entries.iter().map(entry).collect())
     }

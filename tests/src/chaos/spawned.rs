@@ -17,8 +17,12 @@ pub struct Spawned {
     pub host: u32,
     /// When it had started.
     pub started: Duration,
+    /// When it had left `MPI_Init`, if it has.
+    pub initialised: Option<Duration>,
     /// When it had left `MPI_Finalize`, if it has.
     pub finalized: Option<Duration>,
+    /// With which code.
+    pub code: Option<u32>,
 }
 
 /// Those of the job with this folder whose number a daemon has told, and who came to write.
@@ -31,12 +35,15 @@ pub fn all(folder: &Path) -> Vec<Spawned> {
         let name = path.file_name()?.to_str()?.strip_prefix("spawned.")?.to_owned();
         let diary = Diaries::of_file(&path);
         let started = diary.all("started").next()?;
+        let first_time = |event: &str| diary.all(event).next().map(|entry| entry.at);
         let host = ALL_HOSTS.iter().position(|host| started.details.get(1).is_some_and(|name| name == host))?;
         Some(Spawned {
             rank: first.get(&name)? + started.rank,
             host: u32::try_from(host).ok()?,
             started: started.at,
-            finalized: diary.all("finalized").next().map(|entry| entry.at),
+            initialised: first_time("initialised"),
+            finalized: first_time("finalized"),
+            code: diary.all("finalized").next().and_then(|entry| entry.number(0)),
         })
     });
     found.collect()

@@ -36,7 +36,7 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, traces: &Traces<'_
     let (events, folder) = (traces.events, traces.folder);
     let declared = Declared::read(events, folder);
     // However it ends, nobody has been told a lie.
-    let ended = limits::ended(plan, struck, &outcome.diaries, &outcome.stderr);
+    let ended = limits::ended(plan, struck, &outcome.diaries, &outcome.stderr, declared.spawned());
     let is_of_the_start =
         |error: &Entry| plan.starts_badly() && error.details.first().is_some_and(|class| class == OTHER);
     outcome.no_lies_but(|error| is_of_the_start(error) || ended.is_some() && is_in_spawn(&outcome.diaries, error));
