@@ -3,7 +3,8 @@
 use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
 
-use rdma_heartbeat::{request, versions};
+use nix::sys::resource::{Resource, getrlimit};
+use rdma_heartbeat::{leftovers, request, versions};
 
 /// Open MPI's search path for components, as an environment variable.
 const COMPONENT_PATH: &str = "OMPI_MCA_mca_base_component_path";
@@ -33,6 +34,13 @@ pub fn remote_shell() -> String {
     request::first_shell(&std::env::var("PRTE_MCA_plm_ssh_agent").unwrap_or_default()).to_owned()
 }
 
+/// How many daemons prterun may be connected with, each by a descriptor, and have some left for its ranks and its own use.
+pub fn most_connections() -> u16 {
+    const MOST: u64 = 4096;
+    let open = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+    u16::try_from((open / 4).min(MOST)).unwrap_or(0)
+}
+
 fn executable() -> Option<PathBuf> {
     std::fs::read_link("/proc/self/exe").ok()
 }
@@ -49,18 +57,19 @@ pub fn has_net_component() -> bool {
     request::leaves_in(&list, "ringwatch")
 }
 
-/// Removes the folder that this runtime daemon has made for its session by now (`prterun.<host>.<pid>.<uid>`, or `prted`), which
-/// it would remove itself only at its own end in order.
+/// Removes the folder of this runtime daemon's session.
 pub fn remove_session_folder() {
-    // SAFETY: never fails.
-    let own = format!(".{}.{}", std::process::id(), unsafe { libc::geteuid() });
-    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if ["prterun.", "prted."].iter().any(|kind| name.starts_with(kind)) && name.ends_with(&own) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
+    leftovers::remove_session(&std::env::temp_dir(), std::process::id());
+}
+
+/// The same when the process exits: PRRTE 3.0.8 removes it only with the last reference to its own job, and gives up where
+/// something comes or goes meanwhile (`session_dir.c`).
+pub fn remove_session_folder_at_exit() {
+    extern "C" fn remove() {
+        let _ = std::panic::catch_unwind(remove_session_folder);
     }
+    // SAFETY: a function that stays loaded as long as this library, see `stay_loaded`.
+    unsafe { libc::atexit(remove) };
 }
 
 /// Refuses a release of PMIx other than the one whose headers the shims were compiled against.

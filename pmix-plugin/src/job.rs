@@ -29,6 +29,9 @@ use crate::{connections, environment, network, parameters, refusal, releases};
 /// Exit status of prterun for a job that could not go on.
 pub const JOB_ENDED: c_int = 1;
 
+/// So many daemons at most PRRTE connects with prterun itself; others it reaches through those, and loses them together.
+const PRRTES_FANOUT: u16 = 64;
+
 /// Variables that go into the environment of the ranks.
 pub type Variables = Vec<(CString, CString)>;
 
@@ -111,6 +114,10 @@ pub fn before_the_daemons(settings: &Settings) {
     // A runtime that cannot be served is refused when the job is launched.
     if let (true, Ok(runtime)) = (settings.enable, RUNTIME.get_or_init_with(prte_hooks::find)) {
         runtime.daemons_start_ranks_in_order();
+        let most = environment::most_connections();
+        if most > PRRTES_FANOUT {
+            runtime.connect_daemons_directly(most);
+        }
     }
 }
 
@@ -235,6 +242,7 @@ pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
         return variables;
     }
     environment::stay_loaded();
+    environment::remove_session_folder_at_exit();
     // SAFETY: PMIx is initialised when a job is set up.
     let me = unsafe { c_shims::pmix::rw_pmix_my_rank() };
     let launch = match LaunchData::from_bytes(bytes) {

@@ -3,7 +3,7 @@
 //! Its own answer to a lost daemon is to end everything with exit status 0 (`errmgr_dvm.c`). Here the daemon's ranks
 //! are reported as ended, the daemon is taken out of the routing tree, and the rest goes on.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 
 use c_shims::prte;
 
@@ -140,6 +140,16 @@ impl Runtime for Prte3 {
         unsafe {
             prte::rw_prte3_tell_daemons(self.daemon_parameters, c"odls_base_max_threads".as_ptr(), c"0".as_ptr())
         };
+    }
+
+    fn connect_daemons_directly(&self, most: u16) -> bool {
+        let Ok(words) = CString::new(most.to_string()) else { return false };
+        // SAFETY: as above; the tree is computed anew when it is known how many daemons there are (`routed_radix.c`), by each
+        // with its own parameter, which has to be the same.
+        unsafe {
+            prte::rw_prte3_set_number(c"rml".as_ptr(), c"radix".as_ptr(), c_int::from(most))
+                && prte::rw_prte3_tell_daemons(self.daemon_parameters, c"rml_base_radix".as_ptr(), words.as_ptr())
+        }
     }
 
     fn starts_ranks_in_order(&self) -> Option<String> {

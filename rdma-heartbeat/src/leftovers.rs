@@ -1,7 +1,7 @@
-//! Shared memory that Open MPI's ranks have left behind: whoever is killed at an unlucky moment, or whose runtime daemon is,
-//! removes nothing.
+//! What is left behind where somebody is killed at an unlucky moment: shared memory of Open MPI's ranks, and the folder in which
+//! a runtime daemon keeps the files of its session.
 //!
-//! Names are `sm_segment.HOST.UID.JOB.RANK` (btl_sm_component.c) and `osc_rdma.HOST.JOB.WINDOW.PID`, and so for `osc_sm` and
+//! Names of shared memory are `sm_segment.HOST.UID.JOB.RANK` (btl_sm_component.c) and `osc_rdma.HOST.JOB.WINDOW.PID`, and so for `osc_sm` and
 //! `osc_ucx` (osc_rdma_component.c); `JOB` is Open MPI's number of it in base 16.
 
 use std::fs;
@@ -23,6 +23,35 @@ pub fn remove(folder: &Path, nspace: &str, host: &str) {
             let _ = fs::remove_file(file.path());
         }
     }
+}
+
+/// Removes the folder that a runtime daemon with this process number has made for its session below `top`
+/// (`prterun.<host>.<pid>.<uid>`, or `prted`), but for output that is kept there, as PRRTE does at its end in order
+/// (`_check_file` in `session_dir.c`).
+pub fn remove_session(top: &Path, pid: u32) {
+    let own = format!(".{pid}.{}", nix::unistd::geteuid());
+    for entry in fs::read_dir(top).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if ["prterun.", "prted."].iter().any(|kind| name.starts_with(kind)) && name.ends_with(&own) {
+            remove_folder(&entry.path());
+        }
+    }
+}
+
+fn remove_folder(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        // Of a link, the link.
+        let Ok(data) = entry.metadata() else { continue };
+        let is_output = || entry.file_name().to_string_lossy().starts_with("output-") && data.len() > 0;
+        if data.is_dir() {
+            remove_folder(&path);
+        } else if !is_output() {
+            let _ = fs::remove_file(path);
+        }
+    }
+    // If nothing was kept.
+    let _ = fs::remove_dir(folder);
 }
 
 /// Whether a file of this name belongs to a job of the same `mpirun` as `nspace`, and to this host.
@@ -53,6 +82,27 @@ mod tests {
 
     /// The job of which Open MPI 5.0.7 says 3746627585.
     const JOB: &str = "prterun-h1-245@1";
+
+    #[test]
+    fn the_session_of_one_daemon_goes_but_for_output_and_nothing_else() {
+        let top = std::env::temp_dir().join(format!("ringwatch-sessions-{}", std::process::id()));
+        let user = nix::unistd::geteuid();
+        let [own, other, kept] =
+            [format!("prted.h5.7.{user}"), format!("prted.h5.77.{user}"), format!("prterun.h5.7.{user}")]
+                .map(|name| top.join(name));
+        for session in [&own, &other, &kept] {
+            fs::create_dir_all(session.join("1/0")).unwrap();
+            fs::write(session.join("1/0/pmix"), "text").unwrap();
+            fs::write(session.join("output-1"), "").unwrap();
+        }
+        fs::write(kept.join("output-2"), "text").unwrap();
+        std::os::unix::fs::symlink(&other, own.join("link")).unwrap();
+        remove_session(&top, 7);
+        let there = |path: &Path| fs::read_dir(path).map_or(0, Iterator::count);
+        assert_eq!((own.exists(), there(&other), there(&kept)), (false, 2, 1));
+        assert!(kept.join("output-2").exists());
+        fs::remove_dir_all(&top).unwrap();
+    }
 
     #[test]
     fn what_the_jobs_of_one_mpirun_left_goes_and_nothing_else() {
