@@ -78,6 +78,9 @@ pub enum Event {
     Suspected {
         /// The node.
         peer: NodeId,
+        /// How long ago its last heartbeat came, in microseconds; none if none ever has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        silent_us: Option<u64>,
     },
     /// Node 0 asks a suspect for a sign of life.
     Asked {
@@ -365,11 +368,14 @@ mod tests {
         let mut history = History::new("job@1", 0, None);
         let now = clock::now();
         history.add(1, "h2", now, Event::Held);
-        history.add(2, "h3", now - Duration::from_millis(3), Event::Suspected { peer: 1 });
+        history.add(2, "h3", now - Duration::from_millis(3), Event::Suspected { peer: 1, silent_us: None });
         let text = format!("{}\nnonsense\n{{}}\n", String::from_utf8(history.lines().bytes.to_vec()).unwrap());
         let (records, strange) = read(&text);
         assert_eq!(strange, 2);
-        assert_eq!([&records[0].event, &records[1].event], [&Event::Suspected { peer: 1 }, &Event::Held]);
+        assert_eq!(
+            [&records[0].event, &records[1].event],
+            [&Event::Suspected { peer: 1, silent_us: None }, &Event::Held]
+        );
         assert_eq!(between(&records[0], &records[1]), Duration::from_millis(3));
     }
 

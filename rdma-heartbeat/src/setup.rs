@@ -114,6 +114,8 @@ pub fn prepare() -> Vec<Right> {
         let short_slice = shorten_slice();
         debug!(%error, short_slice, "the priority stays as it is");
         refused.push(Right::Priority);
+    } else if !is_real_time() {
+        info!("ringwatchd runs with nice -10, as real-time priority is not to be had: other processes may delay it");
     }
     if let Err(error) = lock_memory() {
         debug!(%error, "memory is not locked");
@@ -155,6 +157,12 @@ pub fn raise_priority() -> Result<(), Errno> {
     // SAFETY: takes three integers.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
     Errno::result(result).map(drop)
+}
+
+/// Whether the calling thread runs before all ordinary ones.
+fn is_real_time() -> bool {
+    // SAFETY: takes one integer.
+    unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO }
 }
 
 /// Needs no right. Returns whether the kernel took it.

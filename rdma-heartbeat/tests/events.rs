@@ -96,7 +96,10 @@ fn the_death_of_a_node_is_told_from_the_suspicion_on() {
     cluster.expect_node_dead(&[0, 1, 3], 2);
     send_signal(&cluster.nodes[2].daemon, Signal::SIGCONT);
     let records = wait_for(&cluster, 3, |event| matches!(event, Event::NodeDead { peer: 2, .. }));
-    let suspected = find(&records, 3, |event| *event == Event::Suspected { peer: 2 });
+    let suspected = find(&records, 3, |event| matches!(event, Event::Suspected { peer: 2, .. }));
+    let Event::Suspected { silent_us: Some(silent), .. } = suspected.event else { panic!("{suspected:?}") };
+    let timeout = u64::try_from(TIMEOUT.as_micros()).unwrap();
+    assert!(silent >= timeout, "it was silent for a timeout, not for {silent} us");
     let asked = find(&records, 0, |event| *event == Event::Asked { peer: 2 });
     let declared = find(
         &records,

@@ -109,11 +109,11 @@ impl Chronicle {
         }
     }
 
-    /// Whom this node suspects now: an event when that begins.
-    pub(super) fn note_suspect(&mut self, at: Time, suspect: Option<NodeId>) {
+    /// Whom this node suspects now, and when it last heard from it: an event when that begins.
+    pub(super) fn note_suspect(&mut self, at: Time, suspect: Option<NodeId>, heard: Option<Time>) {
         let before = std::mem::replace(&mut self.suspect, suspect);
         if let Some(peer) = suspect.filter(|_| suspect != before) {
-            self.note(at, Event::Suspected { peer });
+            self.note(at, Event::Suspected { peer, silent_us: heard.map(|heard| micros(at.saturating_sub(heard))) });
         }
     }
 

@@ -20,7 +20,7 @@ impl Daemon {
     /// Carries out what the member asks for.
     pub(super) fn perform(&mut self, now: Time) {
         if let Link::Ring(member) = &self.link {
-            self.chronicle.note_suspect(now, member.suspect());
+            self.chronicle.note_suspect(now, member.suspect(), member.last_heartbeat());
         }
         // What is carried out may lead to further actions; and the memory is kept for the next time.
         while !self.actions.is_empty() {

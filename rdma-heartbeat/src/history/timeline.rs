@@ -68,7 +68,9 @@ fn describe(event: &Event) -> String {
         Event::Observed { rank, reason } => format!("rank {rank}: {}", reason_text(reason)),
         Event::RuntimeLost { pid, reason } => format!("its runtime daemon (pid {pid}): {}", reason_text(reason)),
         Event::ConnectionLost { peer } => format!("the runtime has lost the connection to node {peer}"),
-        Event::Suspected { peer } => format!("suspects node {peer}: nothing heard for a timeout"),
+        Event::Suspected { peer, silent_us } => {
+            format!("suspects node {peer}: nothing heard for {}", silent_us.map_or_else(|| "a timeout".into(), span))
+        }
         Event::Asked { peer } => format!("asks node {peer}, which is suspected, for a sign of life"),
         Event::Spared { peer } => format!("node {peer} has given a sign of life"),
         Event::RankDead { rank, on, reason, by } => {
@@ -140,7 +142,7 @@ impl Victim {
         match (&record.event, self) {
             (Event::Observed { rank, .. }, Self::Rank(victim)) => rank == victim,
             (
-                Event::Suspected { peer } | Event::Asked { peer } | Event::ConnectionLost { peer },
+                Event::Suspected { peer, .. } | Event::Asked { peer } | Event::ConnectionLost { peer },
                 Self::Node(victim),
             ) => peer == victim,
             (Event::RuntimeLost { .. }, Self::Node(victim)) => record.node == *victim,
@@ -320,7 +322,7 @@ mod tests {
     #[test]
     fn a_node_that_fell_silent_is_noticed_by_who_suspects_it() {
         let records = [
-            record(1000, 2, Event::Suspected { peer: 1 }),
+            record(1000, 2, Event::Suspected { peer: 1, silent_us: Some(300_000) }),
             record(1200, 0, Event::Asked { peer: 1 }),
             record(
                 5200,
@@ -330,6 +332,7 @@ mod tests {
             record(5400, 1, Event::Fenced { rank: 3 }),
         ];
         let text = of(&records);
+        assert!(text.contains("suspects node 1: nothing heard for 300 ms"), "{text}");
         assert!(
             text.contains("node 1 with ranks 2, 3 is dead (silent), declared by node 0, suspected by node 2"),
             "{text}"
