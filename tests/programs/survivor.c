@@ -343,6 +343,23 @@ static void report(int code, const char *where) {
     note_kept();
 }
 
+/* The members of a communicator: a bit for each rank of MPI_COMM_WORLD. */
+static unsigned long long members_of(MPI_Comm on) {
+    unsigned long long bits = 0;
+    int count, in_world;
+    MPI_Group world, own;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Comm_group(on, &own);
+    MPI_Group_size(own, &count);
+    for (int i = 0; i < count; i++) {
+        MPI_Group_translate_ranks(own, 1, &i, world, &in_world);
+        if (in_world >= 0 && in_world < 64) bits |= 1ULL << in_world;
+    }
+    MPI_Group_free(&own);
+    MPI_Group_free(&world);
+    return bits;
+}
+
 /* Revokes and shrinks until all survivors agree that the new communicator works. */
 static void recover(void) {
     for (int attempt = 0; attempt < 50; attempt++) {
@@ -369,7 +386,7 @@ static void recover(void) {
         second_inside("agree");
         code = MPIX_Comm_agree(comm, &works);
         if (code == MPI_SUCCESS && works) {
-            event("agreed %d", size);
+            event("agreed %d %llx", size, members_of(comm));
             return;
         }
         if (code != MPI_SUCCESS) report(code, "agree");

@@ -189,11 +189,12 @@ fn gone_before_the_last(struck: &Struck, declared: &Declared) -> BTreeSet<u32> {
     struck.must.iter().filter(earlier).chain(may).copied().collect()
 }
 
-/// The dead have repaired nothing among themselves.
+/// The dead have repaired nothing among themselves: whatever they agreed on, one who lives has agreed on with the same
+/// members.
 fn one_side(outcome: &Outcome, gone: &BTreeSet<u32>) {
     for entry in outcome.diaries.all("agreed").filter(|entry| gone.contains(&entry.rank)) {
         let near = |other: Duration| other.abs_diff(entry.at) < Duration::from_secs(5);
-        let same = |other: &&crate::diary::Entry| other.number(0) == entry.number(0) && near(other.at);
+        let same = |other: &&crate::diary::Entry| other.details == entry.details && near(other.at);
         let shared = outcome.diaries.all("agreed").filter(same).any(|other| !gone.contains(&other.rank));
         outcome.require(shared, &format!("only one side goes on, not also {entry:?}"));
     }
