@@ -62,8 +62,13 @@ pub mod prte {
         /// Switches a parameter of one of PRRTE's frameworks on; false, and nothing is done, if there is no such parameter or
         /// the user has set it.
         pub fn rw_prte3_switch_on(framework: *const c_char, parameter: *const c_char) -> bool;
-        /// Gives one that is an `int` this value, on the same terms.
-        pub fn rw_prte3_set_number(framework: *const c_char, parameter: *const c_char, number: c_int) -> bool;
+        /// Gives one that is an `int` this value, on the same terms; the framework's own have the component `base`.
+        pub fn rw_prte3_set_number(
+            framework: *const c_char,
+            component: *const c_char,
+            parameter: *const c_char,
+            number: c_int,
+        ) -> bool;
         /// Adds a parameter to `prted_cmd_line`, at whose address `command_line` is; false if there is no memory.
         pub fn rw_prte3_tell_daemons(command_line: *mut c_void, parameter: *const c_char, value: *const c_char)
         -> bool;

@@ -163,11 +163,11 @@ void rw_prte3_answer_for_the_ended(void *messages, void *send)
 }
 
 /* Where PRRTE, which keeps its parameters in PMIx's registry, has the value of one that nobody has set. */
-static void *unset(const char *framework, const char *parameter)
+static void *unset(const char *framework, const char *component, const char *parameter)
 {
     void *storage = NULL;
     pmix_mca_base_var_source_t source = PMIX_MCA_BASE_VAR_SOURCE_MAX;
-    int index = pmix_mca_base_var_find("prte", framework, "base", parameter);
+    int index = pmix_mca_base_var_find("prte", framework, component, parameter);
     if (0 > index || PMIX_SUCCESS != pmix_mca_base_var_get_value(index, &storage, &source, NULL)
         || PMIX_MCA_BASE_VAR_SOURCE_DEFAULT != source) {
         return NULL;
@@ -177,16 +177,16 @@ static void *unset(const char *framework, const char *parameter)
 
 bool rw_prte3_switch_on(const char *framework, const char *parameter)
 {
-    bool *storage = unset(framework, parameter);
+    bool *storage = unset(framework, "base", parameter);
     if (NULL != storage) {
         *storage = true;
     }
     return NULL != storage;
 }
 
-bool rw_prte3_set_number(const char *framework, const char *parameter, int number)
+bool rw_prte3_set_number(const char *framework, const char *component, const char *parameter, int number)
 {
-    int *storage = unset(framework, parameter);
+    int *storage = unset(framework, component, parameter);
     if (NULL != storage) {
         *storage = number;
     }

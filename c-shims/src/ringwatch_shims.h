@@ -61,7 +61,7 @@ int rw_plugin_send_failed(void);
 bool rw_prte3_wrap(void *proc_states, void *job_states);
 void rw_prte3_answer_for_the_ended(void *messages, void *send);
 bool rw_prte3_switch_on(const char *framework, const char *parameter);
-bool rw_prte3_set_number(const char *framework, const char *parameter, int number);
+bool rw_prte3_set_number(const char *framework, const char *component, const char *parameter, int number);
 bool rw_prte3_give_ranks(void *environment, const char *name, const char *value);
 bool rw_prte3_tell_daemons(void *command_line, const char *parameter, const char *value);
 uint32_t rw_prte3_num_daemons(const void *process_info);

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
 
 use nix::sys::resource::{Resource, getrlimit};
+use rdma_heartbeat::logging::host;
 use rdma_heartbeat::{leftovers, request, versions};
 
 /// Open MPI's search path for components, as an environment variable.
@@ -36,7 +37,8 @@ pub fn remote_shell() -> String {
 
 /// How many daemons prterun may be connected with, each by a descriptor, and have some left for its ranks and its own use.
 pub fn most_connections() -> u16 {
-    const MOST: u64 = 4096;
+    // PRRTE's third power of it is an `int` (`radix_tree`).
+    const MOST: u64 = 1024;
     let open = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
     u16::try_from((open / 4).min(MOST)).unwrap_or(0)
 }
@@ -59,7 +61,7 @@ pub fn has_net_component() -> bool {
 
 /// Removes the folder of this runtime daemon's session.
 pub fn remove_session_folder() {
-    leftovers::remove_session(&std::env::temp_dir(), std::process::id());
+    leftovers::remove_session(&std::env::temp_dir(), &host(), std::process::id());
 }
 
 /// The same when the process exits: PRRTE 3.0.8 removes it only with the last reference to its own job, and gives up where

@@ -115,7 +115,7 @@ impl Supervisor {
         let holds = startup.me != 0;
         Ok(Self {
             _tools: tools,
-            program: File::options().read(true).custom_flags(libc::O_PATH).open(&daemon)?,
+            program: out_of_the_way(open_program(&daemon)?.as_raw_fd())?.into(),
             daemon,
             startup: Mutex::new(startup),
             socket,
@@ -389,7 +389,11 @@ impl Supervisor {
     fn program(&self) -> PathBuf {
         let identity = |data: Metadata| (data.dev(), data.ino());
         let [there, then] = [fs::metadata(&self.daemon), self.program.metadata()].map(|data| data.ok().map(identity));
-        if there == then { self.daemon.clone() } else { format!("/proc/self/fd/{}", self.program.as_raw_fd()).into() }
+        // Of what a file server has lost nothing is known.
+        if there == then || then.is_none() {
+            return self.daemon.clone();
+        }
+        format!("/proc/self/fd/{}", self.program.as_raw_fd()).into()
     }
 
     /// Starts one `ringwatchd` and gives it its first packet.
@@ -496,6 +500,10 @@ fn notify(job: &Job, rank: u32) {
     let Some((nspace, rank)) = job.jobs.name_of(rank) else { return };
     // SAFETY: a terminated string; PMIx takes the call from any thread.
     unsafe { c_shims::pmix::rw_pmix_notify_dead(nspace.as_ptr(), rank) };
+}
+
+fn open_program(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_PATH).open(path)
 }
 
 /// A copy of a descriptor with a high number, closed on exec.

@@ -34,6 +34,9 @@ const INVALID: c_int = -1;
 /// `PRTE_ERR_TIMEOUT`, the exit status when the job's time limit (`--timeout`) has passed.
 const TIME_LIMIT: c_int = -15;
 
+/// Remote shells that PRRTE has at once unless the user says otherwise.
+const CONCURRENT: u16 = 128;
+
 /// The addresses of what is used of libprrte.
 pub struct Prte3 {
     proc_states: *mut c_void,
@@ -144,18 +147,30 @@ impl Runtime for Prte3 {
 
     fn connect_daemons_directly(&self, most: u16) -> bool {
         let Ok(words) = CString::new(most.to_string()) else { return false };
-        // SAFETY: as above; the tree is computed anew when it is known how many daemons there are (`routed_radix.c`), by each
-        // with its own parameter, which has to be the same.
-        unsafe {
-            prte::rw_prte3_set_number(c"rml".as_ptr(), c"radix".as_ptr(), c_int::from(most))
-                && prte::rw_prte3_tell_daemons(self.daemon_parameters, c"rml_base_radix".as_ptr(), words.as_ptr())
-        }
+        let set = |framework: &CStr, component: &CStr, name: &CStr, value: u16| {
+            // SAFETY: terminated strings; the parameters are of type `int`, and PRRTE's thread, which reads them when it starts
+            // daemons, waits for the caller.
+            unsafe {
+                let (framework, component) = (framework.as_ptr(), component.as_ptr());
+                prte::rw_prte3_set_number(framework, component, name.as_ptr(), c_int::from(value))
+            }
+        };
+        // A remote shell ends with its daemon: if there may be fewer at once than daemons that are connected directly, the rest
+        // are never started (`launch_daemons` in `plm_ssh_module.c`).
+        set(c"plm", c"ssh", c"num_concurrent", most.max(CONCURRENT))
+            && set(c"rml", c"base", c"radix", most)
+            // SAFETY: as in `daemons_start_ranks_in_order`; each daemon computes the tree with its own parameter, which has to
+            // be the same (`routed_radix.c`).
+            && unsafe {
+                prte::rw_prte3_tell_daemons(self.daemon_parameters, c"rml_base_radix".as_ptr(), words.as_ptr())
+            }
     }
 
     fn starts_ranks_in_order(&self) -> Option<String> {
         // SAFETY: terminated strings; the parameter is an `int`, which PRRTE's thread, waiting for the caller, reads when it
         // starts its first rank.
-        let changed = unsafe { prte::rw_prte3_set_number(c"odls".as_ptr(), c"max_threads".as_ptr(), 0) };
+        let changed =
+            unsafe { prte::rw_prte3_set_number(c"odls".as_ptr(), c"base".as_ptr(), c"max_threads".as_ptr(), 0) };
         changed.then(|| "odls_base_max_threads=0".into())
     }
 

@@ -25,17 +25,23 @@ pub fn remove(folder: &Path, nspace: &str, host: &str) {
     }
 }
 
-/// Removes the folder that a runtime daemon with this process number has made for its session below `top`
+/// Removes the folder that a runtime daemon of this process number and `host` has made for its session below `top`
 /// (`prterun.<host>.<pid>.<uid>`, or `prted`), but for output that is kept there, as PRRTE does at its end in order
-/// (`_check_file` in `session_dir.c`).
-pub fn remove_session(top: &Path, pid: u32) {
-    let own = format!(".{pid}.{}", nix::unistd::geteuid());
+/// (`_check_file` in `session_dir.c`). What somebody else has made under such a name stays: it could lead anywhere.
+pub fn remove_session(top: &Path, host: &str, pid: u32) {
+    let user = nix::unistd::geteuid().as_raw();
     for entry in fs::read_dir(top).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if ["prterun.", "prted."].iter().any(|kind| name.starts_with(kind)) && name.ends_with(&own) {
+        let is_own = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == user);
+        if is_own && entry.file_name().to_str().is_some_and(|name| is_session(name, host, pid, user)) {
             remove_folder(&entry.path());
         }
     }
+}
+
+fn is_session(name: &str, host: &str, pid: u32, user: u32) -> bool {
+    let rest = ["prterun.", "prted."].iter().find_map(|kind| name.strip_prefix(kind));
+    let node = rest.and_then(|rest| rest.strip_suffix(&format!(".{pid}.{user}")));
+    node.is_some_and(|node| first_label(node) == first_label(host))
 }
 
 fn remove_folder(folder: &Path) {
@@ -87,19 +93,20 @@ mod tests {
     fn the_session_of_one_daemon_goes_but_for_output_and_nothing_else() {
         let top = std::env::temp_dir().join(format!("ringwatch-sessions-{}", std::process::id()));
         let user = nix::unistd::geteuid();
-        let [own, other, kept] =
-            [format!("prted.h5.7.{user}"), format!("prted.h5.77.{user}"), format!("prterun.h5.7.{user}")]
-                .map(|name| top.join(name));
-        for session in [&own, &other, &kept] {
+        let names = ["prted.h5.7", "prted.h5.77", "prted.h6.7", "prterun.h5.domain.7"];
+        let [own, other, of_other_host, kept] = names.map(|name| top.join(format!("{name}.{user}")));
+        for session in [&own, &other, &of_other_host, &kept] {
             fs::create_dir_all(session.join("1/0")).unwrap();
             fs::write(session.join("1/0/pmix"), "text").unwrap();
             fs::write(session.join("output-1"), "").unwrap();
         }
         fs::write(kept.join("output-2"), "text").unwrap();
+        std::os::unix::fs::symlink(&other, top.join(format!("prted.h5.sub.7.{user}"))).unwrap();
         std::os::unix::fs::symlink(&other, own.join("link")).unwrap();
-        remove_session(&top, 7);
+        remove_session(&top, "h5", 7);
         let there = |path: &Path| fs::read_dir(path).map_or(0, Iterator::count);
-        assert_eq!((own.exists(), there(&other), there(&kept)), (false, 2, 1));
+        assert_eq!([&own, &other, &of_other_host, &kept].map(|path| there(path)), [0, 2, 2, 1]);
+        assert!(!own.exists());
         assert!(kept.join("output-2").exists());
         fs::remove_dir_all(&top).unwrap();
     }

@@ -9,6 +9,8 @@
 set -euo pipefail
 
 bridge=rw0
+# So many hosts may learn each other's addresses by themselves.
+FEW=24
 here=$(dirname "$(readlink -f "$0")")
 
 usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -41,9 +43,22 @@ up() {
         ip -n "h$i" link set lo up
         grep -q " h$i\$" /etc/hosts || echo "10.77.0.$i h$i" >>/etc/hosts
     done
+    ((count <= FEW)) || give_addresses "$count"
     # A copy at a fixed place: mpirun takes the launch agent as one word.
     ln -sf "$here/rw-ssh" /usr/local/bin/rw-ssh
     ln -sf "$here/rw-on" /usr/local/bin/rw-on
+}
+
+# Has all hosts know the others: the kernel asks for, and keeps, no more than a
+# thousand addresses for all of them together (neigh/default/gc_thresh3).
+give_addresses() {
+    local i j addresses=()
+    for ((i = 1; i <= $1; i++)); do addresses[i]=$(ip -n "h$i" -brief link show eth0 | awk '{ print $3 }'); done
+    for ((i = 1; i <= $1; i++)); do
+        for ((j = 1; j <= $1; j++)); do
+            ((i == j)) || echo "neighbour replace 10.77.0.$j lladdr ${addresses[j]} dev eth0 nud permanent"
+        done | ip -n "h$i" -batch -
+    done
 }
 
 hosts() { ip netns list | awk '{print $1}' | sort -V; }

@@ -5,7 +5,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 /// What starts the service: the remote shell hands the last word to a shell there.
 pub fn command(agent: &str, server: &str, host: &str) -> Vec<String> {
-    let daemon = std::env::current_exe().map_or_else(|_| "ringwatchd".into(), |path| path.display().to_string());
+    // The path with which this one was started; another release may be there by now.
+    let daemon = std::env::args().next().filter(|path| path.starts_with('/')).unwrap_or_else(|| "ringwatchd".into());
     let quoted = daemon.replace('\'', r"'\''");
     let remote = format!("exec '{quoted}' --for {host}");
     agent.split_whitespace().map(str::to_owned).chain([server.to_owned(), remote]).collect()

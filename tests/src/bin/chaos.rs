@@ -11,7 +11,7 @@ use clap::Parser;
 use system_tests::Lab;
 use system_tests::chaos::bundle::{self, Traces};
 use system_tests::chaos::inject::{self, Around, Carried, Struck};
-use system_tests::chaos::limits::{self, LEFT_OUT, MACHINE};
+use system_tests::chaos::limits::{self, End, LEFT_OUT, MACHINE};
 use system_tests::chaos::plan::{self, Plan, Weather};
 use system_tests::chaos::pulse::Pulse;
 use system_tests::chaos::spawned;
@@ -260,7 +260,10 @@ fn run(plan: &Plan, arguments: &Arguments) -> Ran {
 fn drive<'lab>(lab: &'lab Lab, job: &mut Running<'lab>, plan: &Plan, struck: &mut Struck, around: &Around<'_>) {
     let Err(panic) = catch_unwind(AssertUnwindSafe(|| inject::drive(lab, job, plan, struck, around))) else { return };
     let since = struck.log.last().map_or(Duration::ZERO, |(at, _)| now().saturating_sub(*at));
-    let says_so = limits::ended(plan, struck, &job.diaries(), &job.stderr(), &spawned::all(job.folder())).is_some();
+    let (diaries, stderr, spawned) = (job.diaries(), job.stderr(), spawned::all(job.folder()));
+    // How exactly the judge says.
+    let end = End { diaries: &diaries, stderr: &stderr, spawned: &spawned, was_late: true };
+    let says_so = limits::ended(plan, struck, &end).is_some();
     if since >= END || !says_so || !wait_until(END - since, || !job.runs()) {
         resume_unwind(panic);
     }

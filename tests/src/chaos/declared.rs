@@ -121,7 +121,9 @@ impl Declared {
                 struck.has_lost(one.host, at) && (cause == Cause::Node || !had_left)
             }
             // Its host was lost before it could write.
-            None if rank >= known.first_spawned => !struck.lost.is_empty() || !struck.doubtful.is_empty(),
+            None if rank >= known.first_spawned => {
+                struck.lost.values().any(|lost| *lost <= at) || !struck.doubtful.is_empty() && struck.has_begun(at)
+            }
             None if struck.may.contains(&rank) => struck.has_begun(at),
             None => struck.at.get(&rank).is_some_and(|struck| *struck <= at),
         }

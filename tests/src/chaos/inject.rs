@@ -48,7 +48,9 @@ pub struct Struck {
     pub must: BTreeSet<u32>,
     /// Ranks that were away about as long as the timeouts: dead or alive, but not in between.
     pub may: BTreeSet<u32>,
-    /// When each of them was struck.
+    /// When somebody of those had been away, or came to be one of them.
+    pub doubts: Vec<Duration>,
+    /// When each of those who must be was struck.
     pub at: BTreeMap<u32, Duration>,
     /// Since when those are down who must be dead, or strike themselves, as far as that can be said.
     pub seen: Seen,
@@ -361,6 +363,7 @@ impl Driver<'_, '_> {
 
     /// It may be.
     fn may_lose(&mut self, host: u32) {
+        self.struck.doubts.push(now());
         self.struck.doubtful.insert(host);
         let ranks = self.ranks_on(&[host]);
         if self.finalizes {
@@ -388,7 +391,10 @@ impl Driver<'_, '_> {
             let away = over - since;
             match &undo {
                 Undo::Continue { who: Stopped::Rank(rank), .. } => {
-                    self.struck.may.extend((away > HARMLESS_STOP).then_some(*rank));
+                    if away > HARMLESS_STOP {
+                        self.struck.doubts.push(over);
+                        self.struck.may.insert(*rank);
+                    }
                 }
                 Undo::Continue { who: Stopped::Daemon, .. } => {}
                 // Where a job has been ended a prted that is stopped is killed before that, and tidies up nothing.
@@ -605,6 +611,7 @@ impl Driver<'_, '_> {
             let host = self.job.job.host_of(rank);
             self.job.loses(host);
             self.struck.doubtful.insert(rank / self.job.job.per_host);
+            self.struck.doubts.push(now());
             self.struck.may.insert(rank);
             self.struck.limits.insert(limit);
             self.struck.log.push((now(), format!("rank {rank} is excused: {limit}")));

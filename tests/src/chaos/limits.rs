@@ -70,43 +70,49 @@ pub struct Evidence<'a> {
     pub starved: &'a [(Duration, Duration)],
 }
 
+/// What is known of the end of a job.
+pub struct End<'a> {
+    /// What its ranks have written.
+    pub diaries: &'a Diaries,
+    /// What mpirun has said.
+    pub stderr: &'a str,
+    /// Who was spawned.
+    pub spawned: &'a [Spawned],
+    /// This machine has kept processes from running.
+    pub was_late: bool,
+}
+
 /// The limit that has ended the job, if ringwatch says so: one who was being spawned has died or given up as its
-/// `MPI_Init` failed, about when somebody was struck, or a rank has aborted over a receive after somebody was.
+/// `MPI_Init` failed, about when somebody died or may have, or a rank has aborted over a receive after somebody was struck.
 #[must_use]
-pub fn ended(
-    plan: &Plan,
-    struck: &Struck,
-    diaries: &Diaries,
-    stderr: &str,
-    spawned: &[Spawned],
-) -> Option<&'static str> {
-    if struck.must.is_empty() && struck.may.is_empty() && inject::own(plan, diaries).is_none() {
+pub fn ended(plan: &Plan, struck: &Struck, end: &End<'_>) -> Option<&'static str> {
+    if struck.must.is_empty() && struck.may.is_empty() && inject::own(plan, end.diaries).is_none() {
         return None;
     }
-    let is_in_init = |rank: u32| !spawned.iter().any(|one| one.rank == rank && one.initialised.is_some());
-    for (rank, what) in stderr.lines().filter_map(about_rank) {
+    let is_in_init = |rank: u32| !end.spawned.iter().any(|one| one.rank == rank && one.initialised.is_some());
+    for (rank, what) in end.stderr.lines().filter_map(about_rank) {
         let aborts = what == ABORTS;
         let died = what
             .ends_with("ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended");
         let was_spawned = plan.spawns() && rank >= plan.ranks() && is_in_init(rank);
-        if was_spawned && (died || aborts) && struck_into_spawn(struck, diaries) {
+        if was_spawned && (died || aborts) && struck_into_spawn(struck, end) {
             return Some(SPAWNING);
         }
-        if plan.families.contains(&"neighbour") && aborts && stderr.contains("Recv error after request freed") {
+        if plan.families.contains(&"neighbour") && aborts && end.stderr.contains("Recv error after request freed") {
             return Some(FREED_RECEIVE);
         }
     }
     None
 }
 
-/// Whether those who entered the last `MPI_Comm_spawn` could not know yet of a fault, or it came afterwards.
-fn struck_into_spawn(struck: &Struck, diaries: &Diaries) -> bool {
-    let entries = diaries.all("enters").filter(|entry| entry.text() == "spawn");
+/// Whether those who entered the last `MPI_Comm_spawn` could not know yet that somebody was dead, or that came afterwards.
+fn struck_into_spawn(struck: &Struck, end: &End<'_>) -> bool {
+    let entries = end.diaries.all("enters").filter(|entry| entry.text() == "spawn");
     let Some(entered) = entries.map(|entry| entry.at).max() else { return false };
-    let faults = struck.log.iter().filter(|(_, what)| what.starts_with("strikes: ") || what.starts_with("over after "));
-    let own = diaries.all("dies").map(|entry| entry.at);
-    let mut times = faults.map(|(at, _)| *at).chain(struck.seen.all().into_values()).chain(own);
-    times.any(|at| at + found_within(struck, at) >= entered)
+    let own = end.diaries.all("dies").map(|entry| entry.at);
+    let times = struck.at.values().copied().chain(struck.doubts.iter().copied());
+    let mut times = times.chain(struck.seen.all().into_values()).chain(own);
+    times.any(|at| end.was_late || at + found_within(struck, at) >= entered)
 }
 
 /// What a sentence says of which rank.
@@ -242,6 +248,10 @@ mod tests {
         }
     }
 
+    fn end<'a>(diaries: &'a Diaries, stderr: &'a str, spawned: &'a [Spawned]) -> End<'a> {
+        End { diaries, stderr, spawned, was_late: false }
+    }
+
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
@@ -252,8 +262,9 @@ mod tests {
             format!("[h1:00417] *** An error occurred in Recv error after request freed\nringwatch: rank 2 {ABORTS}\n");
         let neighbours = plan_of(|plan| plan.families.contains(&"neighbour") && !plan.spawns());
         let others = plan_of(|plan| !plan.families.contains(&"neighbour") && !plan.spawns());
-        let ended =
-            |plan: &Plan, ranks: &[u32], said: &str| super::ended(plan, &struck(ranks), &Diaries::default(), said, &[]);
+        let ended = |plan: &Plan, ranks: &[u32], said: &str| {
+            super::ended(plan, &struck(ranks), &end(&Diaries::default(), said, &[]))
+        };
         assert_eq!(ended(&neighbours, &[1], &said), Some(FREED_RECEIVE));
         assert_eq!(ended(&neighbours, &[], &said), None);
         assert_eq!(ended(&neighbours, &[1], &format!("ringwatch: rank 2 {ABORTS}\n")), None);
@@ -265,7 +276,7 @@ mod tests {
         let spawns = plan_of(Plan::spawns);
         let others = plan_of(|plan| !plan.spawns());
         let diaries = diaries(&[(1, 100, "enters spawn")]);
-        let fault = |seconds: u64| Struck { log: [(at(seconds), "strikes: it".into())].into(), ..struck(&[1]) };
+        let fault = |seconds: u64| Struck { at: [(1, at(seconds))].into(), ..struck(&[1]) };
         let died = "ended before it had left MPI_Init, where those who spawned it wait for it; the job is ended";
         let one = |initialised: Option<u64>| Spawned {
             rank: spawns.ranks(),
@@ -276,13 +287,20 @@ mod tests {
             code: None,
         };
         let ended = |plan: &Plan, struck: &Struck, said: &str, initialised: Option<u64>| {
-            super::ended(plan, struck, &diaries, said, &[one(initialised)])
+            super::ended(plan, struck, &end(&diaries, said, &[one(initialised)]))
         };
         let said = [format!("{} (node 1) {died}", spawns.ranks()), format!("{} {ABORTS}", spawns.ranks())];
         for sentence in said.map(|said| format!("noise\nringwatch: rank {said}\n")) {
             assert_eq!(ended(&spawns, &fault(101), &sentence, None), Some(SPAWNING), "{sentence}");
             assert_eq!(ended(&spawns, &fault(99), &sentence, None), Some(SPAWNING), "nobody could know of it");
             assert_eq!(ended(&spawns, &fault(90), &sentence, None), None, "it was known before");
+            let away = Struck { doubts: vec![at(101)], ..fault(90) };
+            assert_eq!(ended(&spawns, &away, &sentence, None), Some(SPAWNING), "somebody may have died of it");
+            let harmless = Struck { log: vec![(at(101), "strikes: it".into())], ..fault(90) };
+            assert_eq!(ended(&spawns, &harmless, &sentence, None), None, "nobody has died of that");
+            let spawned = [one(None)];
+            let late = End { was_late: true, ..end(&diaries, &sentence, &spawned) };
+            assert_eq!(super::ended(&spawns, &fault(90), &late), Some(SPAWNING), "nobody ran in time to know");
             assert_eq!(ended(&spawns, &fault(101), &sentence, Some(102)), None, "it had left MPI_Init");
             assert_eq!(ended(&others, &fault(101), &sentence, None), None, "nothing is spawned");
             assert_eq!(ended(&spawns, &Struck::default(), &sentence, None), None, "nothing has happened");
@@ -297,8 +315,8 @@ mod tests {
         let plan = plan_of(|plan| plan.own().is_some() && plan.starts_badly() && plan.families.contains(&"neighbour"));
         let said = format!("Recv error after request freed\nringwatch: rank 2 {ABORTS}\n");
         let dies = diaries(&[(plan.own().unwrap(), 7, "dies")]);
-        assert_eq!(ended(&plan, &Struck::default(), &dies, &said, &[]), Some(FREED_RECEIVE));
-        assert_eq!(ended(&plan, &Struck::default(), &Diaries::default(), &said, &[]), None);
+        let ended = |diaries: &Diaries| ended(&plan, &Struck::default(), &end(diaries, &said, &[]));
+        assert_eq!((ended(&dies), ended(&Diaries::default())), (Some(FREED_RECEIVE), None));
     }
 
     #[test]

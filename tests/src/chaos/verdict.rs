@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::bundle::Traces;
 use super::declared::Declared;
 use super::inject::Struck;
-use super::limits::{self, history, records};
+use super::limits::{self, End, history, records};
 use super::plan::{Fault, Plan, When};
 use crate::Outcome;
 use crate::diary::{Diaries, Entry, PROC_FAILED};
@@ -36,7 +36,13 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, traces: &Traces<'_
     let (events, folder) = (traces.events, traces.folder);
     let declared = Declared::read(events, folder);
     // However it ends, nobody has been told a lie.
-    let ended = limits::ended(plan, struck, &outcome.diaries, &outcome.stderr, declared.spawned());
+    let end = End {
+        diaries: &outcome.diaries,
+        stderr: &outcome.stderr,
+        spawned: declared.spawned(),
+        was_late: !traces.late.is_empty(),
+    };
+    let ended = limits::ended(plan, struck, &end);
     let is_of_the_start =
         |error: &Entry| plan.starts_badly() && error.details.first().is_some_and(|class| class == OTHER);
     outcome.no_lies_but(|error| is_of_the_start(error) || ended.is_some() && is_in_spawn(&outcome.diaries, error));
