@@ -103,6 +103,12 @@ run "${alone[@]}" bash -c 'mount -t tmpfs -o size=8m small "$0" && XDG_CACHE_HOM
 check without_space_one_sentence_says_what_to_do refused 'MiB are needed'
 check refusals_leave_nothing left_nothing
 
+# What a build lacks it names, with the package that has it.
+run scripts/container env RINGWATCH_PMIX_INCLUDE=/nonexistent \
+    cargo build --quiet --offline --target-dir "/src/${work#"$PWD/"}/build" -p c-shims
+named() { ((status != 0)) && says 'ringwatch: no PMIx headers in /nonexistent: install the package libpmix-dev'; }
+check a_build_without_pmix_names_the_package named
+
 # Whoever changes the kernel's autogroups puts them back, however it ends.
 autogroups=/proc/sys/kernel/sched_autogroup_enabled
 come_back() {

@@ -32,6 +32,7 @@ pub struct Job {
     pub(crate) ranks: u32,
     pub(crate) per_host: u32,
     pub(crate) hosts: Vec<&'static str>,
+    launcher: Option<&'static str>,
     pub(crate) parameters: Vec<(String, String)>,
     fault_tolerant: bool,
     options: Vec<String>,
@@ -61,6 +62,7 @@ impl Job {
             ranks: 8,
             per_host: 2,
             hosts: HOSTS.to_vec(),
+            launcher: None,
             parameters: Vec::new(),
             fault_tolerant: true,
             options: Vec::new(),
@@ -110,6 +112,19 @@ impl Job {
         self.per_host = per_host;
         self.ranks = u32::try_from(hosts.len()).expect("a few hosts") * per_host;
         self
+    }
+
+    /// mpirun runs on this host, which has no ranks unless it is one of the job's.
+    #[must_use]
+    pub fn launched_from(mut self, host: &'static str) -> Self {
+        self.launcher = Some(host);
+        self
+    }
+
+    /// The host of mpirun.
+    #[must_use]
+    pub fn launcher_host(&self) -> &'static str {
+        self.launcher.unwrap_or(self.hosts[0])
     }
 
     /// So many ranks, whatever the hosts have room for.
@@ -187,7 +202,7 @@ impl Job {
         self.parameters.iter().find(|(known, _)| known == parameter).map(|(_, text)| text.as_str())
     }
 
-    /// Its hosts, prterun's first.
+    /// Its hosts, prterun's first if that has ranks.
     #[must_use]
     pub fn hosts(&self) -> &[&'static str] {
         &self.hosts
@@ -245,7 +260,7 @@ impl Job {
         let scene = Scene::new(folder.clone(), &words);
         // nsenter, unshare, the shell and mpirun each replace the one before: the child is prterun itself.
         let child = Command::new("rw-on")
-            .arg(self.hosts[0])
+            .arg(self.launcher_host())
             .args(&words)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
@@ -626,7 +641,7 @@ impl Running<'_> {
         let status = status.expect("mpirun has ended");
         if status.signal().is_some() {
             // Its ringwatchd says why in its place.
-            let _ = wait_until(SLACK, || self.named(self.job.hosts()[0], "ringwatchd").is_empty());
+            let _ = wait_until(SLACK, || self.named(self.job.launcher_host(), "ringwatchd").is_empty());
         }
         Outcome::new(
             self.job.clone(),

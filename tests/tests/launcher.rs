@@ -124,7 +124,7 @@ fn the_node_of_prterun_killed() {
 
 fn node_of_prterun_is_cut(lab: &Lab, job: Job, operation: &str) {
     let timeout = job.timeout();
-    // Ranks on the other nodes only, so that prterun's side cannot go on.
+    // Two ranks on each node, that of prterun included.
     let job = job.options(&["--map-by", "node"]);
     let (mut job, _) = start(lab, job, operation);
     ["h1", "h2", "h3", "h4"].iter().for_each(|host| job.loses(host));
@@ -153,6 +153,47 @@ fn the_node_of_prterun_cut_off() {
 #[test]
 fn the_node_of_prterun_cut_off_with_the_default_times() {
     in_lab(|lab| node_of_prterun_is_cut(lab, Job::new().with_default_times(), "allreduce"));
+}
+
+/// A login node, say: mpirun runs there, and ranks on the other hosts alone.
+fn beside_the_ranks() -> Job {
+    Job::new().on(&["h2", "h3", "h4"], 2).launched_from("h1")
+}
+
+#[test]
+fn a_rank_is_killed_and_prterun_has_none_beside_it() {
+    in_lab(|lab| {
+        let mut job = beside_the_ranks().blocked_in("mixed", &[3]).start(lab);
+        job.wait_until_blocked();
+        let at = job.signal_rank(3, libc::SIGKILL);
+        job.finish().recovered(&[3]).told_within(&[3], at, Duration::ZERO);
+    });
+}
+
+#[test]
+fn a_prted_and_a_node_are_lost_and_prterun_has_no_rank_beside_it() {
+    in_lab(|lab| {
+        let mut job = beside_the_ranks().blocked_in("allreduce", &[0, 1, 4, 5]).start(lab);
+        job.wait_until_blocked();
+        job.loses("h2");
+        process::signal(job.runtime("h2"), libc::SIGKILL);
+        let _ = job.kill_host("h4");
+        job.finish().recovered(&[0, 1, 4, 5]);
+    });
+}
+
+/// Nobody is left on its side.
+#[test]
+fn the_node_of_prterun_is_cut_off_and_has_no_rank() {
+    in_lab(|lab| {
+        let timeout = beside_the_ranks().timeout();
+        let (mut job, _) = start(lab, beside_the_ranks(), "mixed");
+        let ranks = ranks_of(&job, &["h2", "h3", "h4"]);
+        ["h2", "h3", "h4"].iter().for_each(|host| job.loses(host));
+        let _ = job.cut("h1");
+        job.wait_until_gone("ranks", &ranks, timeout * 2 + SLACK);
+        job.finish().gave_up(&["every rank", "dead"]);
+    });
 }
 
 /// A user who presses Ctrl-C, or a batch system that ends the job, ends it.
