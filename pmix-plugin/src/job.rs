@@ -29,9 +29,6 @@ use crate::{connections, environment, network, parameters, refusal, releases};
 /// Exit status of prterun for a job that could not go on.
 pub const JOB_ENDED: c_int = 1;
 
-/// So many daemons at most PRRTE connects with prterun itself; others it reaches through those, and loses them together.
-const PRRTES_FANOUT: u16 = 64;
-
 /// Variables that go into the environment of the ranks.
 pub type Variables = Vec<(CString, CString)>;
 
@@ -114,10 +111,7 @@ pub fn before_the_daemons(settings: &Settings) {
     // A runtime that cannot be served is refused when the job is launched.
     if let (true, Ok(runtime)) = (settings.enable, RUNTIME.get_or_init_with(prte_hooks::find)) {
         runtime.daemons_start_ranks_in_order();
-        let most = environment::most_connections();
-        if most > PRRTES_FANOUT {
-            runtime.connect_daemons_directly(most);
-        }
+        runtime.connect_daemons_directly(environment::most_connections());
     }
 }
 

@@ -48,7 +48,7 @@ pub trait Runtime: Send + Sync {
     /// PRRTE's own thread waits for this one.
     fn daemons_start_ranks_in_order(&self);
     /// Has every daemon that is still to be started connect with this one itself, as long as there are not more than so many,
-    /// unless the user wants it otherwise. Returns whether it will. Only while PRRTE's own thread waits for this one.
+    /// unless the user wants it otherwise, or the runtime does as much by itself. Returns whether anything was changed. Only while PRRTE's own thread waits for this one.
     fn connect_daemons_directly(&self, most: u16) -> bool;
     /// Has this daemon do so, too, before it has started any. Returns the parameter that it has changed, as a user would write
     /// it.

@@ -34,6 +34,9 @@ const INVALID: c_int = -1;
 /// `PRTE_ERR_TIMEOUT`, the exit status when the job's time limit (`--timeout`) has passed.
 const TIME_LIMIT: c_int = -15;
 
+/// So many daemons at most PRRTE connects with prterun itself unless the user says otherwise; others it reaches through those,
+/// and loses them together.
+const FANOUT: u16 = 64;
 /// Remote shells that PRRTE has at once unless the user says otherwise.
 const CONCURRENT: u16 = 128;
 
@@ -147,6 +150,9 @@ impl Runtime for Prte3 {
 
     fn connect_daemons_directly(&self, most: u16) -> bool {
         let Ok(words) = CString::new(most.to_string()) else { return false };
+        if most <= FANOUT {
+            return false;
+        }
         let set = |framework: &CStr, component: &CStr, name: &CStr, value: u16| {
             // SAFETY: terminated strings; the parameters are of type `int`, and PRRTE's thread, which reads them when it starts
             // daemons, waits for the caller.

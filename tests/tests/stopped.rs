@@ -21,32 +21,27 @@ fn is_stopped(lab: &Lab, job: Job, operation: &str, victim: u32, limit: Duration
     outcome.require(!process::lives(pid), "the stopped rank has been killed");
 }
 
+/// A rank crashes in this way, and its handler of that waits for ever.
+fn hangs_in_a_crash(lab: &Lab, how: &str) {
+    let mut job = Job::new().blocked_in("allreduce", &[VICTIM]).arguments(&["--die", how]).start(lab);
+    job.wait_until_blocked();
+    let pid = job.pid(VICTIM);
+    let at = job.go();
+    let outcome = job.finish();
+    outcome.recovered(&[VICTIM]).told_within(&[VICTIM], at, STOP_TIMEOUT);
+    outcome.require(!process::lives(pid), "the rank has been killed");
+}
+
 /// Open MPI's handler of a crash prints the stack, and waits for ever where the crash was inside `malloc`.
 #[test]
 fn a_rank_that_hangs_in_its_handler_of_a_crash_is_dead() {
-    in_lab(|lab| {
-        let mut job = Job::new().blocked_in("allreduce", &[VICTIM]).arguments(&["--die", "hang"]).start(lab);
-        job.wait_until_blocked();
-        let pid = job.pid(VICTIM);
-        let at = job.go();
-        let outcome = job.finish();
-        outcome.recovered(&[VICTIM]).told_within(&[VICTIM], at, STOP_TIMEOUT);
-        outcome.require(!process::lives(pid), "the rank has been killed");
-    });
+    in_lab(|lab| hangs_in_a_crash(lab, "hang"));
 }
 
-/// UCX's handler would wait for ever for the lock that `malloc` holds.
+/// UCX's handler, too, would wait for the lock that `malloc` holds.
 #[test]
 fn a_rank_that_crashes_inside_malloc_is_dead() {
-    in_lab(|lab| {
-        let mut job = Job::new().blocked_in("allreduce", &[VICTIM]).arguments(&["--die", "heap"]).start(lab);
-        job.wait_until_blocked();
-        let pid = job.pid(VICTIM);
-        let at = job.go();
-        let outcome = job.finish();
-        outcome.recovered(&[VICTIM]).told_within(&[VICTIM], at, STOP_TIMEOUT);
-        outcome.require(!process::lives(pid), "the rank is gone");
-    });
+    in_lab(|lab| hangs_in_a_crash(lab, "heap"));
 }
 
 #[test]

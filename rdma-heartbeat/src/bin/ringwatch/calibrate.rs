@@ -79,10 +79,11 @@ fn period(text: &str) -> Result<Duration, String> {
 /// Measures, reports, draws, and stores if asked to.
 pub fn calibrate(arguments: &Arguments) -> ExitCode {
     // Before minutes are spent.
-    if let Err(why) = check(arguments) {
-        return refuse(&why);
-    }
-    match carry_out(arguments) {
+    let file = match check(arguments) {
+        Ok(file) => file,
+        Err(why) => return refuse(&why),
+    };
+    match carry_out(arguments, file.as_deref()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("ringwatch: {why}.");
@@ -91,7 +92,8 @@ pub fn calibrate(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn check(Arguments { out, write, file, .. }: &Arguments) -> Result<(), String> {
+/// Whether everything can be written, and the parameter file if that is to be.
+fn check(Arguments { out, write, file, .. }: &Arguments) -> Result<Option<PathBuf>, String> {
     let is_new = !out.exists();
     std::fs::OpenOptions::new()
         .append(true)
@@ -102,25 +104,21 @@ fn check(Arguments { out, write, file, .. }: &Arguments) -> Result<(), String> {
         let _ = std::fs::remove_file(out);
     }
     if !*write {
-        return Ok(());
+        return Ok(None);
     }
-    let file = &stored_in(file.as_deref())?;
-    match std::fs::read(file) {
+    let file = file.clone().map_or_else(parameter_file::locate, Ok)?;
+    match std::fs::read(&file) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(format!("the parameter file {} cannot be read: {error}", file.display()))
         }
-        _ => parameter_file::may_change(file)
-            .map_err(|error| format!("the parameter file {} cannot be changed: {error}", file.display())),
+        _ => match parameter_file::may_change(&file) {
+            Err(error) => Err(format!("the parameter file {} cannot be changed: {error}", file.display())),
+            Ok(()) => Ok(Some(file)),
+        },
     }
 }
 
-/// The parameter file.
-fn stored_in(file: Option<&Path>) -> Result<PathBuf, String> {
-    file.map_or_else(parameter_file::locate, |file| Ok(file.to_owned()))
-}
-
-fn carry_out(arguments: &Arguments) -> Result<(), String> {
-    let file = arguments.write.then(|| stored_in(arguments.file.as_deref())).transpose()?;
+fn carry_out(arguments: &Arguments, file: Option<&Path>) -> Result<(), String> {
     let phases = if arguments.from.is_empty() { measure(arguments)? } else { vec![read(&arguments.from)?] };
     let tails = phases.iter().map(tail_of).collect::<Result<Vec<_>, _>>()?;
     let curves: Vec<_> = phases.iter().zip(&tails).map(|(phase, tail)| Curve { phase, tail }).collect();
@@ -135,7 +133,7 @@ fn carry_out(arguments: &Arguments) -> Result<(), String> {
     print(&recommend(&curves, arguments, advice));
     print(&format!("The picture is in {}.\n", out.display()));
     if let Some(file) = file {
-        store(&file, advice)?;
+        store(file, advice)?;
         print(&format!("Stored in {}, for jobs that are started on this node.\n", file.display()));
     }
     Ok(())
