@@ -462,10 +462,13 @@ fn go_on_when_closed(socket: &OwnedFd) -> io::Result<()> {
 }
 
 /// Nothing watches the other nodes any more. In prterun: once all daemons have been told to end and have had their time,
-/// whoever is still awaited counts as lost. In the others: who is not told to end in that time ends by itself. It ends with
-/// the process.
+/// whoever is still awaited counts as lost. In the others: who is not told to end in that time ends by itself, and its ranks
+/// with it, unless nobody is to be fenced. It ends with the process.
 fn see_out(job: &Job) {
     let Some(runtime) = job.runtime() else {
+        if !job.launch.parameters.fence {
+            return;
+        }
         std::thread::sleep(LAST_WAIT);
         let end = |signal| nix::sys::signal::kill(nix::unistd::Pid::this(), signal);
         let _ = end(Signal::SIGTERM);

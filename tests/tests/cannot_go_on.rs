@@ -1,5 +1,7 @@
 //! A fault-tolerant job that cannot go on ends with a status other than zero and one sentence that says why.
 
+use std::time::Duration;
+
 use system_tests::{Job, Lab, Running, SLACK, STOP_TIMEOUT, TIMEOUT, in_lab, process};
 
 /// All ranks of the job die at once.
@@ -59,16 +61,22 @@ fn all_ranks_call_mpi_abort() {
 }
 
 /// Something that would need fencing happens, and the user has switched fencing off.
-fn without_fencing(lab: &Lab, words: &[&str], strike: impl FnOnce(&mut Running<'_>)) {
+fn without_fencing(lab: &Lab, words: &[&str], stay: Duration, strike: impl FnOnce(&mut Running<'_>)) {
     let mut job = Job::new().parameter("fence", "false").blocked_in("mixed", &[4, 5]).arguments(&["--hold"]).start(lab);
     job.wait_until_blocked();
     strike(&mut job);
     let outcome = job.finish();
     outcome.require(outcome.diaries.all("done").next().is_none(), "no rank goes on");
     // Nobody may kill what is on a lost node: that is what switching fencing off means.
-    for left in process::on_hosts().iter().filter(|one| one.host == "h3" && ["prted", "survivor"].contains(&&*one.name))
-    {
-        process::signal(left.pid, libc::SIGKILL);
+    std::thread::sleep(stay);
+    let left: Vec<_> = process::on_hosts()
+        .into_iter()
+        .filter(|one| one.host == "h3" && ["prted", "survivor"].contains(&&*one.name))
+        .collect();
+    let ranks = left.iter().filter(|one| one.name == "survivor").count();
+    outcome.require(stay.is_zero() || ranks == 2, &format!("both ranks live on, not {ranks}"));
+    for one in left {
+        process::signal(one.pid, libc::SIGKILL);
     }
     outcome.gave_up(&[&["fencing"], words].concat());
 }
@@ -76,7 +84,7 @@ fn without_fencing(lab: &Lab, words: &[&str], strike: impl FnOnce(&mut Running<'
 #[test]
 fn a_rank_is_stopped_and_fencing_is_off() {
     in_lab(|lab| {
-        without_fencing(lab, &["rank 5", "stopped"], |job| {
+        without_fencing(lab, &["rank 5", "stopped"], Duration::ZERO, |job| {
             let _ = job.signal_rank(5, libc::SIGSTOP);
         });
     });
@@ -85,7 +93,7 @@ fn a_rank_is_stopped_and_fencing_is_off() {
 #[test]
 fn a_prted_is_killed_and_fencing_is_off() {
     in_lab(|lab| {
-        without_fencing(lab, &["node 2"], |job| {
+        without_fencing(lab, &["node 2"], Duration::ZERO, |job| {
             job.loses("h3");
             process::signal(job.runtime("h3"), libc::SIGKILL);
         });
@@ -95,7 +103,7 @@ fn a_prted_is_killed_and_fencing_is_off() {
 #[test]
 fn a_prted_is_stopped_and_fencing_is_off() {
     in_lab(|lab| {
-        without_fencing(lab, &["node 2"], |job| {
+        without_fencing(lab, &["node 2"], Duration::ZERO, |job| {
             job.loses("h3");
             process::signal(job.runtime("h3"), libc::SIGSTOP);
         });
@@ -105,7 +113,7 @@ fn a_prted_is_stopped_and_fencing_is_off() {
 #[test]
 fn a_link_is_cut_and_fencing_is_off() {
     in_lab(|lab| {
-        without_fencing(lab, &["node 2"], |job| {
+        without_fencing(lab, &["node 2"], Duration::from_secs(12), |job| {
             let _ = job.cut("h3");
         });
     });
@@ -114,7 +122,7 @@ fn a_link_is_cut_and_fencing_is_off() {
 #[test]
 fn a_node_is_killed_and_fencing_is_off() {
     in_lab(|lab| {
-        without_fencing(lab, &["node 2"], |job| {
+        without_fencing(lab, &["node 2"], Duration::ZERO, |job| {
             let _ = job.kill_host("h3");
         });
     });
