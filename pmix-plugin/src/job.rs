@@ -38,6 +38,8 @@ static JOB: OnceLock<Arc<Job>> = OnceLock::new();
 static LAUNCHED: Mutex<Option<Launched>> = Mutex::new(None);
 /// The runtime, in prterun only.
 static RUNTIME: OnceLock<Box<dyn Runtime>> = OnceLock::new();
+/// What was changed of it before it started the other daemons, as a user would write it.
+static CHANGED: OnceLock<Vec<String>> = OnceLock::new();
 /// The runtime in every other daemon, where only the ends of its own ranks are looked at.
 static OWN_RANKS: OnceLock<Box<dyn Runtime>> = OnceLock::new();
 
@@ -111,7 +113,7 @@ pub fn before_the_daemons(settings: &Settings) {
     // A runtime that cannot be served is refused when the job is launched.
     if let (true, Ok(runtime)) = (settings.enable, RUNTIME.get_or_init_with(prte_hooks::find)) {
         runtime.daemons_start_ranks_in_order();
-        runtime.connect_daemons_directly(environment::most_connections());
+        let _ = CHANGED.set(runtime.connect_daemons_directly(environment::most_connections()));
     }
 }
 
@@ -215,6 +217,7 @@ fn prepare(nspace: &CStr, runtime: &dyn Runtime, settings: Settings) -> Result<(
             .into_iter()
             .chain(runtime.starts_ranks_in_order())
             .chain(leave_crashes_alone(runtime))
+            .chain(CHANGED.get().into_iter().flatten().cloned())
             .collect(),
         ranks_register: environment::ranks_have_component(),
         ranks_start_stopped: environment::starts_ranks_stopped(),

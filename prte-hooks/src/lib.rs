@@ -48,8 +48,9 @@ pub trait Runtime: Send + Sync {
     /// PRRTE's own thread waits for this one.
     fn daemons_start_ranks_in_order(&self);
     /// Has every daemon that is still to be started connect with this one itself, as long as there are not more than so many,
-    /// unless the user wants it otherwise, or the runtime does as much by itself. Returns whether anything was changed. Only while PRRTE's own thread waits for this one.
-    fn connect_daemons_directly(&self, most: u16) -> bool;
+    /// unless the user wants it otherwise, or the runtime does as much by itself. Returns the parameters that it has changed, as
+    /// a user would write them. Only while PRRTE's own thread waits for this one.
+    fn connect_daemons_directly(&self, most: u16) -> Vec<String>;
     /// Has this daemon do so, too, before it has started any. Returns the parameter that it has changed, as a user would write
     /// it.
     fn starts_ranks_in_order(&self) -> Option<String>;

@@ -148,10 +148,10 @@ impl Runtime for Prte3 {
         };
     }
 
-    fn connect_daemons_directly(&self, most: u16) -> bool {
-        let Ok(words) = CString::new(most.to_string()) else { return false };
+    fn connect_daemons_directly(&self, most: u16) -> Vec<String> {
+        let Ok(words) = CString::new(most.to_string()) else { return Vec::new() };
         if most <= FANOUT {
-            return false;
+            return Vec::new();
         }
         let set = |framework: &CStr, component: &CStr, name: &CStr, value: u16| {
             // SAFETY: terminated strings; the parameters are of type `int`, and PRRTE's thread, which reads them when it starts
@@ -163,13 +163,22 @@ impl Runtime for Prte3 {
         };
         // A remote shell ends with its daemon: if there may be fewer at once than daemons that are connected directly, the rest
         // are never started (`launch_daemons` in `plm_ssh_module.c`).
-        set(c"plm", c"ssh", c"num_concurrent", most.max(CONCURRENT))
-            && set(c"rml", c"base", c"radix", most)
-            // SAFETY: as in `daemons_start_ranks_in_order`; each daemon computes the tree with its own parameter, which has to
-            // be the same (`routed_radix.c`).
+        let shells = most.max(CONCURRENT);
+        if !set(c"rml", c"base", c"radix", most) {
+            return Vec::new();
+        }
+        // SAFETY: as in `daemons_start_ranks_in_order`; each daemon computes the tree with its own parameter, which has to be the
+        // same (`routed_radix.c`).
+        let told = set(c"plm", c"ssh", c"num_concurrent", shells)
             && unsafe {
                 prte::rw_prte3_tell_daemons(self.daemon_parameters, c"rml_base_radix".as_ptr(), words.as_ptr())
-            }
+            };
+        if !told {
+            set(c"rml", c"base", c"radix", FANOUT);
+            return Vec::new();
+        }
+        let more_shells = (shells > CONCURRENT).then(|| format!("plm_ssh_num_concurrent={shells}"));
+        Some(format!("rml_base_radix={most}")).into_iter().chain(more_shells).collect()
     }
 
     fn starts_ranks_in_order(&self) -> Option<String> {

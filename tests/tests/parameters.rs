@@ -479,21 +479,45 @@ fn values_of_the_user_stay_for_files_and_in_the_runtime() {
                 "state_base_recoverable=true",
                 "state_base_notify_errors=true",
                 "odls_base_max_threads=0",
+                "rml_base_radix=",
+                "plm_ssh_num_concurrent=",
                 "UCX_HANDLE_ERRORS=none",
                 "OMPI_MCA_mca_base_component_path=",
             ]
             .map(|name| log.lines().any(|line| line.contains("set for fault tolerance") && line.contains(name)))
         };
-        assert_eq!(told(&[], &[]), [true; 8]);
+        assert_eq!(told(&[], &[]), [true; 10]);
         // PRRTE takes the second for granted only beside the first.
         let runtime = ["--prtemca", "state_base_recoverable", "1", "--prtemca", "state_base_notify_errors", "1"];
-        let files = [&["--mca", "fcoll_dynamic_priority", "30"], &runtime[..]].concat();
-        assert_eq!(told(&files, &[]), [true, false, true, false, false, true, true, true]);
+        // Shells of which fewer may be open would wait for the daemons, and the other way round.
+        let files =
+            [&["--mca", "fcoll_dynamic_priority", "30", "--prtemca", "rml_base_radix", "64"], &runtime[..]].concat();
+        assert_eq!(told(&files, &[]), [true, false, true, false, false, true, false, false, true, true]);
         let path = "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi40";
         let threads = ("PRTE_MCA_odls_base_max_threads", "4");
         let ucx = ("UCX_HANDLE_ERRORS", "bt");
-        let own = [("OMPI_MCA_mca_base_component_path", path), ("PRTE_MCA_state_base_recoverable", "1"), threads, ucx];
-        assert_eq!(told(&[], &own), [true, true, true, false, true, false, false, false]);
+        let shells = ("PRTE_MCA_plm_ssh_num_concurrent", "128");
+        let own = [
+            ("OMPI_MCA_mca_base_component_path", path),
+            ("PRTE_MCA_state_base_recoverable", "1"),
+            threads,
+            shells,
+            ucx,
+        ];
+        assert_eq!(told(&[], &own), [true, true, true, false, true, false, false, false, false, false]);
+    });
+}
+
+/// Who asks for RDMA hears on which nodes there is none.
+#[test]
+fn verbs_without_a_device_is_a_line_in_the_log_of_each_node() {
+    let has_device = fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some());
+    in_lab(|lab| {
+        let job = started(lab, plain().parameter("transport", "verbs"));
+        let said = ["h1", "h2", "h3", "h4"].map(|host| job.log(host).matches("has no RDMA device").count());
+        assert_eq!(said, [usize::from(!has_device); 4], "lines of each host");
+        job.end();
+        job.finish().finished_without(&[]);
     });
 }
 

@@ -15,6 +15,9 @@ pub(crate) fn flags(launch: &LaunchData, me: NodeId, incarnation: u32) -> Flags 
     let parameters = &launch.parameters;
     let may = launch.universe > 1 && parameters.transport != Carrier::Udp;
     let verbs = if may { Verbs::new(parameters.period) } else { None };
+    if may && verbs.is_none() && parameters.transport == Carrier::Verbs {
+        warn!("verbs is asked for, but this node has no RDMA device: heartbeats from it and to it travel by UDP");
+    }
     let thread = verbs.and_then(|verbs| {
         let thread = Thread::start(Box::new(verbs)).map_err(|error| warn!(%error, "heartbeats stay datagrams"));
         thread.ok().map(|thread| Box::new(thread) as Box<dyn Workshop>)

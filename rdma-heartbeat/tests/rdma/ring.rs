@@ -162,6 +162,16 @@ fn watched_by_datagrams(name: &'static str, job: u64, [goes, comes_back]: [&str;
     meet(&format!("{name}.back"));
 }
 
+/// Both guests have RDMA, and the user wants none.
+#[test]
+fn heartbeats_stay_datagrams_where_udp_is_asked_for() {
+    let mut half = Half::start("asked", 18, Carrier::Udp);
+    half.until("heartbeats have come for a while", |report| report.counters["heartbeats received"] >= 30);
+    half.until("no flags", |report| report.emitter_means.is_none() && report.observer_means.is_none());
+    half.assert_nobody_declared();
+    half.meet("end");
+}
+
 #[test]
 fn a_guest_without_rdma_is_watched_by_datagrams() {
     watched_by_datagrams("without", 5, ["rdma link delete rxe0", "rdma link add rxe0 type rxe netdev eth0"]);
