@@ -379,5 +379,8 @@ fn sentence_about_missing(nodes: &[u32]) -> String {
     let names: Vec<_> = nodes.iter().take(NAMED).map(u32::to_string).collect();
     let more = if nodes.len() > NAMED { format!(" and {} more", nodes.len() - NAMED) } else { String::new() };
     let noun = if nodes.len() == 1 { "node" } else { "nodes" };
-    format!("{noun} {}{more} did not report to the node of mpirun over the network; the job is ended", names.join(", "))
+    format!(
+        "{noun} {}{more} did not report to the node of mpirun over the network (is there a ringwatch that fits its PMIx and PRRTE?); the job is ended",
+        names.join(", ")
+    )
 }

@@ -50,7 +50,7 @@ pub const MACHINE: [&str; 2] = [RELAY_LATE, RESTART_LATE];
 /// What ringwatch says of a job that ends by [`INIT`], in the words of `ringwatchd` and of the plugin.
 const OF_INIT: [&str; 5] = [
     "ended before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended",
-    "did not report to the node of mpirun over the network; the job is ended",
+    "did not report to the node of mpirun over the network",
     "was lost before the nodes of the job had found each other; the job is ended",
     "was lost while the job was being launched; the job is ended",
     EVERY_RANK,
