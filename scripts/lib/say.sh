@@ -11,6 +11,8 @@ give_up() {
     exit 2
 }
 
+no_crates() { give_up "The crates cannot be fetched (see above): allow this machine to reach crates.io, or set https_proxy."; }
+
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # afterwards COMMAND...: runs COMMAND when this shell and all that it has started are gone, whatever has ended them.
