@@ -133,6 +133,27 @@ else
     echo "skipped: autogroups_that_were_switched_off_are_on_again_after_a_kill: only root may switch them"
 fi
 
+# Benchmarks give figures, whatever these are.
+measured() { ((status == 0)) && says "$1"; }
+run scripts/bench faults --fault kill-rank --runs 1
+check a_benchmark_of_a_fault_gives_figures_of_both measured 'Goals'
+run scripts/bench daemon --seconds 1
+check a_benchmark_of_the_daemon_gives_its_share_and_memory measured 'Goals'
+run scripts/bench transports --transport shared --seconds 1 --survive 2 --silences 3
+check a_benchmark_of_a_transport_gives_its_costs measured 'one check of a flag'
+
+came_back() { ((status == $1)); }
+if [[ $(uname -m) == x86_64 ]]; then
+    # shellcheck disable=SC2016
+    run scripts/rdma-vm --guests 2 -- bash -c '((RW_GUEST == 1)) || exit 7'
+    check the_status_of_a_virtual_machine_comes_back came_back 7
+    run scripts/rdma-vm --time 1 -- sleep 60
+    check virtual_machines_are_switched_off_when_their_time_is_up came_back 124
+    check virtual_machines_leave_nothing left_nothing
+else
+    echo "skipped: the_status_of_a_virtual_machine_comes_back: the virtual machines are made for x86-64 only"
+fi
+
 # A root from nothing, where the first try is killed in the midst of it.
 made() { ((status == 0)) && says '^13\.' && left_nothing; }
 if [[ ${1:-} == --full ]]; then
@@ -144,6 +165,18 @@ if [[ ${1:-} == --full ]]; then
     wait $container 2>/dev/null
     run "${elsewhere[@]}" scripts/container cat /etc/debian_version
     check a_root_is_made_also_after_a_try_that_was_killed made
+
+    if [[ $(uname -m) == x86_64 ]]; then
+        run "${alone[@]}" "${elsewhere[@]}" scripts/rdma-vm -- true
+        check virtual_machines_without_a_mirror_say_what_to_do refused 'No mirror with Debian 13 answers'
+        began=$SECONDS
+        run "${elsewhere[@]}" scripts/rdma-vm -- rdma link show rxe0/1
+        check a_virtual_machine_with_rdma_is_made_from_nothing says 'state ACTIVE'
+        echo "a virtual machine with its kernel from nothing: $((SECONDS - began)) s"
+    fi
+
+    run scripts/demo
+    check the_whole_demonstration_holds whole
 fi
 
 echo "$passed passed, $failed failed"
