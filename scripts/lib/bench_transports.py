@@ -201,7 +201,8 @@ def main(options):
     print("\n".join(job.table(sleep_rows(results))))
     print(f"\nSmallest period of 1, 2, 5, 10, ... ms (emulated: times {SCALE}) that survives {options.survive:g} s: no "
           "heartbeat lost, none more than one\nand a half periods late, nobody declared after 10 periods; busy: "
-          "two computing processes per core and end.\n")
+          "two computing processes per core and end of each transport that is measured at the same time\n(--transport measures "
+          "one).\n")
     print("\n".join(job.table(survival_rows(results))))
     if any(values(figures, "daemon") for _, figures in results):
         print(f"\nGoals: {GOAL_PERCENT} % of a core and {GOAL_MIB} MiB at a period of 10 ms; the higher of two nodes, "
