@@ -253,12 +253,16 @@ static pmix_lookup_cbfunc_t stock_found;
 
 /* Such a call. */
 struct lookup {
+    pmix_proc_t proc;
     void *data;
 };
 
 static void found(pmix_status_t status, pmix_pdata_t values[], size_t count, void *argument)
 {
     struct lookup *lookup = argument;
+    if (PMIX_SUCCESS == status && 0 < count && PMIX_STRING == values[0].value.type && NULL != values[0].value.data.string) {
+        rw_plugin_found(&lookup->proc, values[0].key, values[0].value.data.string);
+    }
     if (rw_plugin_connected(lookup)) {
         stock_found(status, values, count, lookup->data);
     }
@@ -297,7 +301,7 @@ static pmix_status_t watched_lookup(const pmix_proc_t *proc, char **keys, const 
     if (NULL == lookup) {
         return PMIX_ERR_NOMEM;
     }
-    *lookup = (struct lookup) {.data = data};
+    *lookup = (struct lookup) {*proc, data};
     stock_found = callback;
     rw_plugin_looking_up(lookup, proc, NULL == keys || NULL == keys[0] ? "" : keys[0],
                          (void (*)(int, void *, size_t, void *)) not_found, data);

@@ -34,6 +34,7 @@ void rw_plugin_client_has_committed(const char *nspace, uint32_t rank);
 void rw_plugin_connecting(const void *id, const void *procs, size_t nprocs, void (*tell)(int status, void *data), void *data);
 void rw_plugin_looking_up(const void *id, const void *proc, const char *key,
                           void (*tell)(int status, void *values, size_t count, void *data), void *data);
+void rw_plugin_found(const void *proc, const char *key, const char *text);
 bool rw_plugin_connected(const void *id);
 bool rw_plugin_postpones(const void *id, const void *procs, size_t nprocs);
 void rw_plugin_look_at_connections(void);

@@ -8,7 +8,7 @@ use rdma_heartbeat::control::Received;
 use rdma_heartbeat::jobs::Jobs;
 use rdma_heartbeat::offload::pipe::Pipe;
 use rdma_heartbeat::offload::{Assignment, FromService, ToService};
-use rdma_heartbeat::ports::{Asked, asked, number_of, owner};
+use rdma_heartbeat::ports::{Asked, asked, members, number_of, owner};
 use rdma_heartbeat::privileges::permitted_in;
 use rdma_heartbeat::procfs::{Sample, dumps_core, is_about_to_stop, names_rank, number_in, stops};
 use rdma_heartbeat::status::names_in;
@@ -79,7 +79,7 @@ pub fn stream(bytes: &[u8]) {
 }
 
 /// Keys under which something is published: those of a port are a part of the key, and their owner is a job that is
-/// known.
+/// known. What is published: lists of processes, of which each is a part.
 pub fn keys(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (nspace, key) = text.split_once('\n').unwrap_or(("job@1", &text));
@@ -88,6 +88,9 @@ pub fn keys(bytes: &[u8]) {
     }
     if let Some((job, _)) = owner(key, [nspace]) {
         assert_eq!(job, nspace);
+    }
+    for (nspace, _) in members(key) {
+        assert!(key.contains(nspace) && !nspace.contains(':'));
     }
 }
 

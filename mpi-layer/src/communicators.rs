@@ -260,7 +260,8 @@ impl Communicators {
             let inherited =
                 self.attributes[which].get().copied().flatten().and_then(|key| self.mpi.attribute(comm, key));
             let value = inherited.unwrap_or_else(|| DEFAULTS[which].load(Ordering::Relaxed));
-            let is_possible = is_possible(which, value, comm) && !(which == UNIFORMITY && construction::is_copying());
+            let is_possible =
+                is_possible(which, value, comm) && !(which == UNIFORMITY && construction::is_copy(comm.handle()));
             Setting::new(if is_possible { value } else { 0 })
         });
         let index = INITIALISED.load(Ordering::Relaxed).then(|| self.mpi.index(comm));

@@ -12,7 +12,7 @@
 //! ([`numbers`](crate::numbers)). A member gets a number only when all others have proposed or accepted it, so wherever
 //! messages of it can arrive, it is held.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::mem::transmute;
 use std::sync::Mutex;
@@ -25,7 +25,7 @@ use crate::objects::{Classes, Object};
 use crate::property::{SCOPE, UNIFORMITY};
 use crate::requests::Request;
 use crate::scope::Scope;
-use crate::statement::{ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
+use crate::statement::{About, ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
 use crate::uniformity::Uniformity;
 use crate::{calls, numbers, uniform};
 
@@ -35,8 +35,8 @@ static UNDER_WAY: Mutex<Vec<Construction>> = Mutex::new(Vec::new());
 thread_local! {
     /// The first of [`Construction::bases`] of what this thread makes, or null.
     static MINE: Cell<usize> = const { Cell::new(0) };
-    /// It makes that copy.
-    static COPIES: Cell<bool> = const { Cell::new(false) };
+    /// Of which communicators this thread is making copies, each with the copy once that has its number.
+    static COPIES: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Construction {
@@ -78,9 +78,24 @@ pub fn is_under_way() -> bool {
     MINE.get() != 0
 }
 
-/// Whether a communicator that this thread makes is a copy: nothing in it is agreed on, since not all may use theirs.
-pub fn is_copying() -> bool {
-    COPIES.get()
+/// Makes a copy of a communicator by a call that blocks. Nothing in it is agreed on, since not all may use theirs.
+pub fn copying<T>(comm: Object, make: impl FnOnce() -> T) -> T {
+    COPIES.with_borrow_mut(|copies| copies.push((comm as usize, 0)));
+    let made = make();
+    COPIES.with_borrow_mut(|copies| copies.retain(|copy| copy.0 != comm as usize));
+    made
+}
+
+/// A communicator that is made of another one by a call that blocks has its number.
+pub fn activating(made: Object, comm: Object) {
+    COPIES.with_borrow_mut(|copies| {
+        copies.iter_mut().filter(|copy| **copy == (comm as usize, 0)).for_each(|copy| copy.1 = made as usize)
+    });
+}
+
+/// Whether a communicator is such a copy.
+pub fn is_copy(comm: Object) -> bool {
+    COPIES.with_borrow(|copies| copies.iter().any(|copy| copy.1 == comm as usize))
 }
 
 /// Makes a window or a file: `make` gets the communicator to make it of. Returns its code, on which the members have agreed
@@ -89,7 +104,7 @@ pub fn is_copying() -> bool {
 pub fn run(comm: Object, make: impl FnOnce(Object) -> c_int, undo: impl FnOnce()) -> (c_int, Vec<Part>) {
     let Some(mpi) = Internals::fitting().filter(|_| is_possible()) else { return (make(comm), Vec::new()) };
     let (mut own, mut parts, mut made) = (ERR_PROC_FAILED, Vec::new(), Vec::new());
-    let code = uniform::agree_on(comm, || {
+    let code = uniform::agree_on(comm, About::Members, || {
         own = match (of_copy(mpi, comm, make, &mut parts, &mut made), damage(mpi, comm)) {
             (0, _) => 0,
             // Whatever went wrong: a file, say, that the dead was to create.
@@ -121,9 +136,7 @@ fn of_copy(
     if let Some(class) = damage(mpi, comm) {
         return class;
     }
-    COPIES.set(true);
-    let (copy, first) = of_base(mpi, comm, || mpi.duplicate(comm));
-    COPIES.set(false);
+    let (copy, first) = of_base(mpi, comm, || copying(comm, || mpi.duplicate(comm)));
     *made = first.made;
     let copy = match copy {
         Ok(copy) if !first.parts.is_empty() => copy,
@@ -145,7 +158,7 @@ fn of_copy(
 }
 
 /// The class with which operations on a communicator end, if they do.
-fn damage(mpi: &Internals, comm: Object) -> Option<c_int> {
+pub fn damage(mpi: &Internals, comm: Object) -> Option<c_int> {
     // SAFETY: a communicator that lives, in an Open MPI that fits.
     match unsafe { mpi.is_revoked(comm) } {
         true => Some(ERR_REVOKED),

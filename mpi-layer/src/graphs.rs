@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use crate::internals::Internals;
 use crate::objects::{Base, Class, Object};
 use crate::openmpi::Library;
-use crate::statement::ERR_INTERN;
+use crate::statement::{About, ERR_INTERN};
 use crate::uniform;
 
 const DISTRIBUTE: &CStr = c"mca_topo_base_dist_graph_distribute";
@@ -97,7 +97,7 @@ unsafe extern "C" fn distribute(
         unsafe {
             let edges = edges(count, nodes, degrees, targets, weights);
             let mut graph = std::ptr::null_mut();
-            let code = uniform::agree_on(comm, || match tell(mpi, stock.integer, comm, &edges) {
+            let code = uniform::agree_on(comm, About::Members, || match tell(mpi, stock.integer, comm, &edges) {
                 Ok(mine) => {
                     graph = stock.graph(mpi, &mine, weights.is_some());
                     if graph.is_null() { ERR_INTERN } else { 0 }

@@ -7,7 +7,7 @@
 //! is dead, and a step drops the error of what came before it (`comm_request.c:166`). Here each step is entered through a
 //! function of ours, which goes on only if that has ended well and nobody has died in the communicator; and as soon as somebody
 //! has, what is waited for is given up. So it is for `MPI_Intercomm_create`, where the leaders exchange messages and all else
-//! runs on the own side of what is being made ([`crossing`]).
+//! runs on the own side of what is being made ([`crossing`]), and where groups meet in the runtime ([`meetings`](crate::meetings)).
 //!
 //! That ends the call at every member: whoever knows of a death in the communicator gives up, or is refused as it begins
 //! (`ompi_comm_iface_create_check`), and sooner or later all know. For the same reason nobody takes a message of a call that
@@ -22,11 +22,13 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::ballots::{self, Activation};
 use crate::communicators;
+use crate::construction;
 use crate::crossing::{self, Crossing};
 use crate::epochs::{self, Activate};
 use crate::handles::Communicator;
 use crate::internals::Internals;
 use crate::line::lock;
+use crate::meetings;
 use crate::mended::refusal;
 use crate::objects::Object;
 use crate::openmpi::Library;
@@ -46,6 +48,8 @@ const MODE_GROUP: c_int = 0x200;
 const MODE_TWO_GROUPS: c_int = 0x40;
 /// `OMPI_COMM_CID_INTRA_BRIDGE`
 const MODE_BRIDGE: c_int = 0x80;
+/// `OMPI_COMM_CID_INTRA_PMIX`
+const MODE_RUNTIME: c_int = 0x100;
 /// `OMPI_COMM_REQ_FLAG_RETAIN_SUBREQ`: who appends a step frees its requests.
 const RETAIN: u32 = 1;
 
@@ -217,6 +221,11 @@ fn give_turn_back() {
     }
 }
 
+/// Runs what makes no steps of the call in which this thread is, nor lets others make some.
+pub fn apart<T>(run: impl FnOnce() -> T) -> T {
+    making(None, run)
+}
+
 /// Runs what appends steps of a call.
 fn making<T>(call: Option<Arc<Call>>, make: impl FnOnce() -> T) -> T {
     let before = MADE.replace(call);
@@ -232,7 +241,7 @@ fn making<T>(call: Option<Arc<Call>>, make: impl FnOnce() -> T) -> T {
 unsafe fn called(made: Object, comm: Object, mode: c_int) -> Option<Arc<Call>> {
     match mode {
         MODE_GROUP => CALLED.with_borrow(Clone::clone).filter(|call| call.comm == comm as usize),
-        MODE_TWO_GROUPS => Some(Call::begin(comm, Kind::TwoGroups)),
+        MODE_TWO_GROUPS | MODE_RUNTIME => Some(Call::begin(comm, Kind::TwoGroups)),
         MODE_BRIDGE => {
             let crossing = crossing::present()?;
             // SAFETY: as required of the caller. Such calls are there only in an Open MPI that fits.
@@ -281,6 +290,10 @@ unsafe extern "C" fn activate(
             return class;
         }
     }
+    if mode == MODE_RUNTIME {
+        // SAFETY: as above.
+        unsafe { meetings::is_numbered(new, comm) };
+    }
     call.iter().for_each(|call| call.is_activating.store(true, Ordering::Release));
     // SAFETY: as above; the others wait for this process in what follows.
     unsafe { epochs::numbered(new, comm, mode) };
@@ -300,6 +313,8 @@ unsafe extern "C" fn activate_and_wait(
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: the stock function with the arguments that were meant for it.
     let begin = || unsafe { (stock.activate_and_wait)(made, comm, bridge, first, second, sends_first, mode) };
+    // SAFETY: as above.
+    construction::activating(unsafe { made.read() }, comm);
     // SAFETY: Open MPI passes where the communicator that is being made stands.
     let (new, call) = unsafe { (made.read(), if mode == MODE_GROUP { called(made.read(), comm, mode) } else { None }) };
     let is_uniform = || Uniformity::of(communicators::values(comm)[UNIFORMITY]) != Uniformity::Local;

@@ -30,6 +30,7 @@ mod handles;
 mod internals;
 mod keys;
 mod line;
+mod meetings;
 mod members;
 mod mended;
 mod module;
@@ -176,7 +177,7 @@ impl Rank {
 
     /// Whoever has something to do in a turn of the progress loop; false if nobody needs a further one.
     fn turn(&self) -> bool {
-        calls::look() | ballots::look() | agreements::tell() | groups::look() | connections::look()
+        calls::look() | ballots::look() | agreements::tell() | groups::look() | meetings::look() | connections::look()
     }
 
     /// Reports what the log holds beyond `SEEN`; returns how many entries that was.
@@ -353,6 +354,7 @@ pub extern "C" fn rw_rank_init_done() {
     guarded(|| {
         if RANK.get().is_none() {
             epochs::watch();
+            meetings::watch();
         }
         if let Some(rank) = RANK.get() {
             rank.enter(Phase::Running);
@@ -363,6 +365,7 @@ pub extern "C" fn rw_rank_init_done() {
             groups::watch();
             onesided::watch();
             crossing::watch();
+            meetings::watch();
             errors::watch();
             Connections::watch();
             abandoned::watch();

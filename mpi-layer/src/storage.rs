@@ -12,7 +12,7 @@ use crate::internals::{BARRIER, Internals};
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::owners::{self, Kind, Needs};
-use crate::statement::ERR_INTERN;
+use crate::statement::{About, ERR_INTERN};
 use crate::uniform;
 
 /// Of `ompi_file_t`: its communicator, and its functions.
@@ -100,7 +100,7 @@ fn call(file: Object, slot: usize, callers: Callers, stock: impl FnOnce(Object) 
             }
         };
         let code = match owner.main_part().filter(|_| callers == Callers::All && owner.is_uniform()) {
-            Some(part) => uniform::agree_on(part, whole),
+            Some(part) => uniform::agree_on(part, About::Members, whole),
             None => whole(),
         };
         owner.own_class(code)

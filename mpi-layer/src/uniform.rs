@@ -159,9 +159,10 @@ pub fn finish(comm: Object, slot: usize, call: impl FnOnce(Object) -> c_int) -> 
 }
 
 /// An operation that is made of several, on which the members agree as on one if the communicator is uniform.
-pub fn agree_on(comm: Object, call: impl FnOnce() -> c_int) -> c_int {
+pub fn agree_on(comm: Object, about: About, call: impl FnOnce() -> c_int) -> c_int {
     let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return call() };
     let mut operation = Operation::cut(Told::Nobody);
+    operation.about = about;
     match line.begin(mpi) {
         Begin::Nested => return call(),
         Begin::Cut => {}

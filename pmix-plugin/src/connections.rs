@@ -117,8 +117,13 @@ pub fn look(job: &Job) {
 impl Process {
     /// A rank of a namespace, of which PMIx's limit is kept.
     pub fn new(nspace: &CStr, rank: u32) -> Self {
-        let mut own = Self { nspace: [0; 256], rank };
-        let bytes = nspace.to_bytes().iter().take(own.nspace.len() - 1);
+        Self::named(nspace.to_bytes(), Some(rank))
+    }
+
+    /// A rank of a namespace without a zero in its name, or all of it.
+    pub fn named(nspace: &[u8], rank: Option<u32>) -> Self {
+        let mut own = Self { nspace: [0; 256], rank: rank.unwrap_or(EVERY_RANK) };
+        let bytes = nspace.iter().take(own.nspace.len() - 1);
         own.nspace.iter_mut().zip(bytes).for_each(|(place, byte)| *place = c_char::from_ne_bytes([*byte]));
         own
     }

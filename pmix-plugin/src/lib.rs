@@ -257,6 +257,25 @@ pub unsafe extern "C" fn rw_plugin_looking_up(
     });
 }
 
+/// A process gets what another one has published under this key.
+///
+/// # Safety
+/// `process` is one of PMIx's, `key` and `text` are terminated strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_found(
+    process: *const connections::Process,
+    key: *const c_char,
+    text: *const c_char,
+) {
+    // SAFETY: as required of the caller.
+    let (process, key, text) = unsafe { (&*process, CStr::from_ptr(key), CStr::from_ptr(text)) };
+    guarded((), || {
+        if let (Ok(key), Ok(text)) = (key.to_str(), text.to_str()) {
+            meetings::hear(process, key, text);
+        }
+    });
+}
+
 /// The runtime has an answer for those who wait; returns whether they are still to be told.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_plugin_connected(id: *const c_void) -> bool {

@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use rdma_heartbeat::ports::{Asked, asked};
+use rdma_heartbeat::ports::{Asked, asked, members};
 
 use crate::connections::Process;
 
@@ -12,8 +12,11 @@ use crate::connections::Process;
 struct Meeting {
     root: Process,
     port: String,
-    /// All who have come together; nobody before they have, or if nobody of another node is among them.
+    /// All who have come together; nobody before they have, or if nobody of another node is among them: PMIx brings processes
+    /// of one node together by itself.
     members: Vec<Process>,
+    /// Those of the other side.
+    others: Vec<Process>,
 }
 
 /// The last meeting of each root.
@@ -26,14 +29,23 @@ pub fn join(process: &Process, key: &str) -> Vec<Process> {
     match asked(key) {
         Some(Asked::Members(port)) => {
             meetings.retain(|meeting| !own(meeting));
-            meetings.push(Meeting { root: *process, port: port.to_owned(), members: Vec::new() });
+            meetings.push(Meeting { root: *process, port: port.to_owned(), members: Vec::new(), others: Vec::new() });
             Vec::new()
         }
         Some(Asked::More(port)) => {
             let meeting = meetings.iter().find(|meeting| own(meeting) && meeting.port == port);
-            meeting.map(|meeting| meeting.members.clone()).unwrap_or_default()
+            meeting.map(|meeting| [&meeting.members[..], &meeting.others].concat()).unwrap_or_default()
         }
         None => Vec::new(),
+    }
+}
+
+/// A root gets the word of the other one about who is there.
+pub fn hear(process: &Process, key: &str, list: &str) {
+    let Some(Asked::Members(port)) = asked(key) else { return };
+    let own = |meeting: &&mut Meeting| process.is_among(&[meeting.root]) && meeting.port == port;
+    if let Some(meeting) = meetings().iter_mut().find(own) {
+        meeting.others = members(list).map(|(nspace, rank)| Process::named(nspace.as_bytes(), rank)).collect();
     }
 }
 

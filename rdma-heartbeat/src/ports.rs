@@ -28,6 +28,15 @@ pub fn asked(key: &str) -> Option<Asked<'_>> {
     Some(if ["connect", "accept"].contains(&what) { Asked::Members(port) } else { Asked::More(port) })
 }
 
+/// The processes of a list, as Open MPI publishes it of a side: "NAMESPACE.RANK" and so on with colons between them, or
+/// "NAMESPACE.*" and their number for all of a namespace, which have no rank here. What is none is left out.
+pub fn members(list: &str) -> impl Iterator<Item = (&str, Option<u32>)> {
+    list.split(':').filter_map(|name| {
+        let (nspace, rank) = name.rsplit_once('.')?;
+        if rank == "*" { Some((nspace, None)) } else { Some((nspace, Some(rank.parse().ok()?))) }
+    })
+}
+
 /// What Open MPI calls the job of a namespace: the number behind the `@`, and above it Bob Jenkins' one-at-a-time hash of
 /// what stands before, folded (`opal_pmix_convert_nspace`).
 #[must_use]
@@ -63,6 +72,18 @@ mod tests {
         assert_eq!(asked("3746627586.0:17:accept"), Some(Asked::Members("3746627586.0:17")));
         assert_eq!(asked("3746627586.0:17:tag:send:0"), Some(Asked::More("3746627586.0:17")));
         assert_eq!((asked("name"), asked("3746627586.0:17")), (None, None));
+    }
+
+    #[test]
+    fn a_list_has_ranks_or_whole_namespaces() {
+        let found = |list| members(list).collect::<Vec<_>>();
+        assert_eq!(
+            found("prterun-h1-245@1.0:prterun-h1.net-245@2.17"),
+            [(JOBS[0], Some(0)), ("prterun-h1.net-245@2", Some(17))]
+        );
+        assert_eq!(found("prterun-h1-245@1.*:8"), [(JOBS[0], None)]);
+        assert_eq!(found(""), []);
+        assert_eq!(found("a.b:c.-1:.4294967296:8"), []);
     }
 
     #[test]

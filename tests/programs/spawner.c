@@ -13,7 +13,7 @@
  *            on the other side, on the intercommunicator, which has the scope group. outlive: the two sides part, the first
  *            job ends, and the spawned one goes on without the victim. respawn: nobody is spawned before the victim is
  *            dead, and then one in its place. brief: the spawned ones end as soon as MPI has begun, and the victim asks the
- *            runtime for their addresses only once the file "go" is in DIR.
+ *            runtime for their addresses only once the file "go" is in DIR. nobody: the program to spawn does not exist.
  *   NUMBER   the ranks of the first job, and then those of the spawned one; in the case early its rank there
  *
  * Each writes a diary under its number: "ready", "result CLASS", then "shrunk LOCAL REMOTE" of the communicator that the
@@ -160,6 +160,13 @@ int main(int count, char **arguments) {
         char go[600];
         snprintf(go, sizeof go, "%s/go", dir);
         while ((copy || on_go) && access(go, F_OK)) usleep(1000);
+    }
+    if (!strcmp(scenario, "nobody")) {
+        int code = MPI_Comm_spawn("/nobody", own, size, MPI_INFO_NULL, 0, parents, &inter, MPI_ERRCODES_IGNORE);
+        event("spawned %d %d", class_of(code), inter != MPI_COMM_NULL);
+        event("barrier %d", class_of(MPI_Barrier(world)));
+        event("finalized %d", class_of(MPI_Finalize()));
+        return 0;
     }
     bool brief = !strcmp(scenario, "brief");
     if (brief && !spawned && world_rank == victim) snprintf(late_go, sizeof late_go, "%s/go", dir);

@@ -59,10 +59,23 @@ fn ended(outcome: &Outcome, ranks: impl Iterator<Item = u32>) {
     outcome.require(outcome.status == 0, "mpirun's exit status is 0").without_the_output().left_nothing();
 }
 
+fn with_uniform_errors(uniform: &str, job: Job) -> Job {
+    job.options(&["--mca", "coll_ringwatch_error_uniform", uniform])
+}
+
 #[test]
 fn parents_and_children_talk_and_part() {
+    parents_and_children("local");
+}
+
+#[test]
+fn parents_and_children_talk_and_part_with_uniform_errors() {
+    parents_and_children("create");
+}
+
+fn parents_and_children(uniform: &str) {
     in_lab(|lab| {
-        let outcome = job("calm", "-1").run(lab);
+        let outcome = with_uniform_errors(uniform, job("calm", "-1")).run(lab);
         for rank in everybody() {
             let (peer, sums) = ((rank + SIZE) % (2 * SIZE), [6, 22]);
             require(&outcome, rank, "exchanged", &[&format!("0 {peer}")]);
@@ -73,6 +86,25 @@ fn parents_and_children_talk_and_part() {
             outcome.require(parted.len() == 2, &format!("rank {rank} has disconnected twice"));
         }
         ended(&outcome, everybody().into_iter());
+    });
+}
+
+/// What is to be spawned does not exist: all have the same error, and go on.
+#[test]
+fn a_program_that_does_not_exist_is_an_error_at_all() {
+    in_lab(|lab| {
+        for uniform in ["local", "create"] {
+            let outcome = with_uniform_errors(uniform, job("nobody", "-1")).run(lab);
+            let expected = told(&outcome, 0, "spawned");
+            outcome.require(!expected.is_empty() && !expected.starts_with("0 "), "an error");
+            outcome.require(expected.ends_with(" 0"), "no communicator");
+            for rank in 0..SIZE {
+                require(&outcome, rank, "spawned", &[&expected]);
+                require(&outcome, rank, "barrier", &["0"]);
+                require(&outcome, rank, "finalized", &["0"]);
+            }
+            outcome.left_nothing();
+        }
     });
 }
 

@@ -1,0 +1,96 @@
+//! Two groups meet by `MPI_Comm_accept` and `MPI_Comm_connect` while a member of one dies: nobody waits for ever, and of a uniform
+//! group all members have the new communicator or none has.
+
+use std::time::Duration;
+
+use system_tests::diary::{Entry, PROC_FAILED};
+use system_tests::job::compile;
+use system_tests::{Job, Lab, Outcome, in_lab};
+
+const LIMIT: Duration = Duration::from_secs(40);
+const SUCCESS: &str = "0";
+/// The root that accepts, and another member of each group. A root that accepts waits for whoever may connect.
+const VICTIMS: [u32; 3] = [0, 2, 7];
+
+/// Kills the victim after this time, and returns what the survivors wrote once they are all together again.
+fn strike(lab: &Lab, job: Job, uniform: &str, victim: u32, after: Duration) -> Outcome {
+    let options = ["--mca", "coll_ringwatch_error_uniform", uniform];
+    let job = job.options(&options).diarist(&compile("meets", "mpicc"));
+    let mut job = job.arguments(&["--victim", &victim.to_string()]).start(lab);
+    let living = job.others(&[victim]);
+    job.wait_for("meeting", &living);
+    std::thread::sleep(after);
+    let _ = job.signal_rank(victim, libc::SIGKILL);
+    job.wait("all survivors together", LIMIT, |diaries| living.iter().all(|rank| diaries.has(*rank, "finalized")));
+    let outcome = job.finish();
+    for &rank in &living {
+        let again = outcome.diaries.first(rank, "again").map(Entry::text);
+        let expected = format!("0 {}", living.len());
+        let what = format!("rank {rank} and all others make one again, not {again:?} (victim {victim}, {uniform})");
+        outcome.require(again.as_deref() == Some(&expected), &what).finalized(rank);
+        let result = outcome.diaries.first(rank, "result").map(Entry::text);
+        let what = format!("the last meeting ends with 0 or {PROC_FAILED} at rank {rank}, not {result:?} ({uniform})");
+        outcome.require(matches!(result.as_deref(), Some(SUCCESS | PROC_FAILED)), &what);
+        outcome.require(!outcome.diaries.has(rank, "half-built"), &format!("no half-built handle at rank {rank}"));
+    }
+    outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    outcome
+}
+
+/// Of a number of meetings until the death, and how the last one ended.
+fn meetings(outcome: &Outcome, ranks: impl IntoIterator<Item = u32>) -> Vec<(Option<String>, Option<String>)> {
+    let of = |rank, event| outcome.diaries.first(rank, event).map(Entry::text);
+    ranks.into_iter().map(|rank| (of(rank, "met"), of(rank, "result"))).collect()
+}
+
+fn all_of_a_group_meet_or_none(job: impl Fn() -> Job, rounds: u64) {
+    in_lab(|lab| {
+        for round in 0..rounds {
+            for (place, victim) in (0..).zip(VICTIMS) {
+                let outcome =
+                    strike(lab, job(), "create", victim, Duration::from_millis(40 + 13 * (3 * round + place)));
+                for group in [0..4, 4..8] {
+                    let all = meetings(&outcome, group.filter(|rank| *rank != victim));
+                    let are_alike = all.iter().all(|one| *one == all[0]);
+                    outcome.require(are_alike, &format!("all of a group end alike, not {all:?} (victim {victim})"));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn all_of_a_uniform_group_meet_the_other_one_or_none() {
+    all_of_a_group_meet_or_none(Job::new, 1);
+}
+
+#[test]
+#[ignore = "minutes: a part of scripts/test --full"]
+fn all_of_a_uniform_group_meet_the_other_one_or_none_at_any_moment() {
+    all_of_a_group_meet_or_none(Job::new, 25);
+}
+
+/// The runtime of one node brings them together by itself.
+#[test]
+fn all_of_a_uniform_group_on_one_host_meet_the_other_one_or_none() {
+    all_of_a_group_meet_or_none(|| Job::new().on(&["h1"], 8).options(&["--bind-to", "none"]), 1);
+}
+
+#[test]
+fn a_process_alone_does_not_wait_for_another_one_that_is_dead() {
+    in_lab(|lab| {
+        for after in [50, 81] {
+            strike(lab, Job::new().on(&["h1", "h2"], 1), "create", 0, Duration::from_millis(after));
+        }
+    });
+}
+
+/// In Open MPI 5.0.7 the others of a group wait for a root that has no word from the other one.
+#[test]
+fn nobody_waits_for_a_group_that_has_lost_a_member() {
+    in_lab(|lab| {
+        for (after, victim) in (60..).step_by(17).zip(VICTIMS) {
+            strike(lab, Job::new(), "local", victim, Duration::from_millis(after));
+        }
+    });
+}
