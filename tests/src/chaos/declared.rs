@@ -1,6 +1,6 @@
 //! Whom the history of a job declares dead, and who had to be, or must not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -209,17 +209,18 @@ impl Declared {
 }
 
 fn deaths(history: &str) -> Vec<Death> {
-    let mut deaths = Vec::new();
+    let (mut deaths, mut observed) = (Vec::new(), BTreeMap::new());
     for record in records(history) {
         let at = Duration::from_micros(record["at_us"].as_u64().unwrap_or(0));
         let death = |cause: Cause| move |rank: u32| Death { rank, at, cause };
         let rank = record["rank"].as_u64().and_then(|rank| u32::try_from(rank).ok());
-        let cause = match record["reason"].as_str() {
-            Some("signal:15") => Cause::GivenUp,
-            Some(why) if why.starts_with("exited:") => Cause::GivenUp,
-            _ => Cause::Own,
-        };
+        let reason = record["reason"].as_str().unwrap_or_default();
+        // How one has ended that had been spawned and had not left MPI_Init, only its own node says.
+        let how = if reason == "early" { observed.get(&rank).map_or("", String::as_str) } else { reason };
+        let is_given_up = how == "signal:15" || how.starts_with("exited:");
+        let cause = if is_given_up { Cause::GivenUp } else { Cause::Own };
         match record["event"].as_str() {
+            Some("observed") => drop(observed.insert(rank, reason.to_owned())),
             Some("rank-dead") => deaths.extend(rank.map(death(cause))),
             Some("node-dead") => deaths.extend(numbers(&record["ranks"]).map(death(Cause::Node))),
             _ => {}
@@ -266,12 +267,21 @@ mod tests {
     fn a_history_tells_who_died_when_and_with_whom() {
         let history = "{\"event\":\"rank-dead\",\"at_us\":5,\"node\":1,\"rank\":3,\"reason\":\"stopped\"}\n\
                        {\"event\":\"rank-dead\",\"at_us\":6,\"node\":1,\"rank\":2,\"reason\":\"exited:14\"}\n\
+                       {\"event\":\"observed\",\"at_us\":6,\"node\":0,\"rank\":8,\"reason\":\"exited:14\"}\n\
+                       {\"event\":\"rank-dead\",\"at_us\":6,\"node\":0,\"rank\":8,\"reason\":\"early\"}\n\
+                       {\"event\":\"rank-dead\",\"at_us\":6,\"node\":1,\"rank\":7,\"reason\":\"early\"}\n\
                        {\"event\":\"node-dead\",\"at_us\":7,\"node\":0,\"ranks\":[4,9]}\n\
                        {\"event\":\"ended\",\"at_us\":8,\"node\":2}\n\
                        {\"event\":\"ended\",\"at_us\":9,\"node\":0}\n";
         let death = |rank, at, cause| Death { rank, at: Duration::from_micros(at), cause };
-        let told =
-            [death(3, 5, Cause::Own), death(2, 6, Cause::GivenUp), death(4, 7, Cause::Node), death(9, 7, Cause::Node)];
+        let told = [
+            death(3, 5, Cause::Own),
+            death(2, 6, Cause::GivenUp),
+            death(8, 6, Cause::GivenUp),
+            death(7, 6, Cause::Own),
+            death(4, 7, Cause::Node),
+            death(9, 7, Cause::Node),
+        ];
         assert_eq!(deaths(history), told);
         assert_eq!(ended(history), Some(Duration::from_micros(9)));
     }
