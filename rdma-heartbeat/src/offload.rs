@@ -106,7 +106,7 @@ pub enum FromService {
 }
 
 /// The ring, for the status report of the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// Node whose heartbeats are watched.
     pub emitter: Option<NodeId>,
@@ -114,6 +114,10 @@ pub struct View {
     pub observer: Option<NodeId>,
     /// Age of the emitter's last heartbeat in microseconds.
     pub last_heartbeat_us: Option<u64>,
+    /// How its heartbeats come to the machine that serves the host.
+    pub emitter_means: Option<String>,
+    /// How this node's go from there.
+    pub observer_means: Option<String>,
 }
 
 /// The machine that serves this host, as the parameter `offload` says; host names may be shortened to their first part.

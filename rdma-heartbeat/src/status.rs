@@ -66,7 +66,7 @@ pub struct Report {
     pub emitter: Option<NodeId>,
     /// Node that watches this one's.
     pub observer: Option<NodeId>,
-    /// How its heartbeats come, if not as messages of the transport.
+    /// How its heartbeats come, if not as messages of the transport; always, if this node is served by another machine.
     pub emitter_means: Option<String>,
     /// How this node's go, if not as messages of the transport.
     pub observer_means: Option<String>,

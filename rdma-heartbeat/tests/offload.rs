@@ -67,6 +67,7 @@ fn a_served_host_is_a_node_like_any_other() {
     until_served_by(&cluster, Some("shared memory"));
     let report = cluster.nodes[SERVED].report();
     assert_eq!((report.emitter, report.observer, report.transport.as_str()), (Some(0), Some(2), "offload"));
+    assert_eq!([report.emitter_means.as_deref(), report.observer_means.as_deref()], [Some("udp"); 2]);
     cluster.signal_rank(1, Signal::SIGKILL);
     cluster.expect_ranks_dead(&[0, 1, 2], &[1]);
     cluster.signal_rank(0, Signal::SIGKILL);

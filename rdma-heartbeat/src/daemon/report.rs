@@ -37,9 +37,16 @@ impl Daemon {
         let view = match &self.link {
             Link::Ring(member) => {
                 let age = member.last_heartbeat().map(|at| micros(now.saturating_sub(at)));
-                View { emitter: member.emitter(), observer: member.observer(), last_heartbeat_us: age }
+                let [comes, goes] = [self.flags.incoming(), self.flags.outgoing()].map(|means| means.map(Into::into));
+                View {
+                    emitter: member.emitter(),
+                    observer: member.observer(),
+                    last_heartbeat_us: age,
+                    emitter_means: comes,
+                    observer_means: goes,
+                }
             }
-            Link::Offloaded(host) => host.view(),
+            Link::Offloaded(host) => host.view().clone(),
             Link::Meeting(_) => View::default(),
         };
         let stage = match (&self.ending, self.link.is_ring()) {
@@ -71,8 +78,8 @@ impl Daemon {
             strategy: launch.parameters.strategy.name().into(),
             period_us: micros(launch.parameters.period),
             timeout_us: micros(launch.parameters.timeout),
-            emitter_means: self.flags.incoming().map(Into::into),
-            observer_means: self.flags.outgoing().map(Into::into),
+            emitter_means: view.emitter_means,
+            observer_means: view.observer_means,
             emitter: view.emitter,
             observer: view.observer,
             offload: host.map(|host| host.server().into()),

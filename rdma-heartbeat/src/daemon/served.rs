@@ -64,7 +64,7 @@ impl Daemon {
         self.ready_told = false;
         let dead: Vec<u32> = self.startup.own_ranks().filter(|rank| self.job.is_dead(*rank)).collect();
         let Link::Offloaded(host) = &mut self.link else { return };
-        let View { emitter, observer, .. } = host.view();
+        let &View { emitter, observer, .. } = host.view();
         info!(?emitter, ?observer, server = host.server(), "is served");
         self.chronicle.note(now, Event::Watching { emitter, observer });
         dead.into_iter().for_each(|rank| host.announce(rank, RankReason::Reported));

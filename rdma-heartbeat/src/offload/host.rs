@@ -333,8 +333,8 @@ impl Host {
 
     /// How the service sees the ring.
     #[must_use]
-    pub fn view(&self) -> View {
-        self.view
+    pub fn view(&self) -> &View {
+        &self.view
     }
 }
 

@@ -339,6 +339,14 @@ impl Service {
     fn view(&self, now: Time) -> View {
         let Link::Ring(member) = &self.link else { return View::default() };
         let age = member.last_heartbeat().map(|at| micros(now.saturating_sub(at)));
-        View { emitter: member.emitter(), observer: member.observer(), last_heartbeat_us: age }
+        let by = |means: Option<&str>| Some(means.unwrap_or(self.network.name()).to_owned());
+        let (comes, goes) = (by(self.flags.incoming()), by(self.flags.outgoing()));
+        View {
+            emitter: member.emitter(),
+            observer: member.observer(),
+            last_heartbeat_us: age,
+            emitter_means: comes,
+            observer_means: goes,
+        }
     }
 }

@@ -61,9 +61,10 @@ fn a_host_on_one_guest_is_served_by_the_other() {
     half.until("the ring is closed", |report| report.last_heartbeat_us.is_some());
     if let Some(node) = half.here(2) {
         let name = node.status_name();
-        eventually("the host raises flags on the other guest", || {
+        eventually("flags come from the host, and go between its service and the ring", || {
             let report = rdma_heartbeat::status::ask(&name).ok()?;
-            (report.offload_means.as_deref() == Some("verbs")).then_some(())
+            let means = [report.offload_means, report.emitter_means, report.observer_means];
+            means.iter().all(|one| one.as_deref() == Some("verbs")).then_some(())
         });
     }
     half.meet("flags");
