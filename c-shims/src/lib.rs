@@ -77,6 +77,13 @@ pub mod prte {
         pub fn rw_prte3_give_ranks(environment: *mut c_void, name: *const c_char, value: *const c_char) -> bool;
         /// Number of runtime daemons, prterun's own included.
         pub fn rw_prte3_num_daemons(process_info: *const c_void) -> u32;
+        /// Value of a variable that the launch of a job gives its ranks, with `prte_get_job_data_object` of PRRTE 3.0.5 or later:
+        /// PRRTE's own string, or null.
+        pub fn rw_prte3_job_variable(
+            function: *mut c_void,
+            nspace: *const c_char,
+            name: *const c_char,
+        ) -> *const c_char;
         /// Calls `prte_get_proc_daemon_vpid`.
         pub fn rw_prte_daemon_of(function: *mut c_void, nspace: *const c_char, rank: u32) -> c_int;
         /// Calls `prte_get_proc_hostname`: PRRTE's own string, or null.

@@ -8,6 +8,7 @@
 #include "pmix.h"
 #include "pmix_common.h"
 #include "src/class/pmix_list.h"
+#include "src/class/pmix_pointer_array.h"
 #include "src/mca/base/pmix_mca_base_var.h"
 
 #include "ringwatch_shims.h"
@@ -58,6 +59,31 @@ struct process_info { /* the head of prte_process_info_t, src/util/proc_info.h *
     pmix_proc_t parent;
     pid_t hnp_pid;
     pmix_rank_t daemons;
+};
+
+struct job { /* the head of prte_job_t since 3.0.5, src/runtime/prte_globals.h */
+    pmix_list_item_t super;
+    int exit_code;
+    char **personality;
+    void *schizo;
+    pmix_nspace_t nspace;
+    char *session_dir;
+    int index;
+    pmix_rank_t offset;
+    pmix_pointer_array_t *apps;
+};
+
+struct app { /* the head of prte_app_context_t, same file */
+    pmix_object_t super;
+    struct job *job;
+    uint32_t index;
+    char *app;
+    int32_t num_procs;
+    pmix_pointer_array_t procs;
+    int32_t state;
+    pmix_rank_t first_rank;
+    char **argv;
+    char **env;
 };
 
 /* PRRTE's own callbacks: of processes that have ended, and of all errors. */
@@ -230,4 +256,21 @@ void rw_prte_activate(void *function, const char *nspace, uint32_t rank, uint32_
     pmix_proc_t proc;
     PMIX_LOAD_PROCID(&proc, nspace, rank);
     ((void (*)(pmix_proc_t *, uint32_t)) function)(&proc, state);
+}
+
+const char *rw_prte3_job_variable(void *function, const char *nspace, const char *name)
+{
+    pmix_nspace_t key;
+    PMIX_LOAD_NSPACE(key, nspace);
+    struct job *job = ((struct job *(*)(const pmix_nspace_t)) function)(key);
+    size_t length = strlen(name);
+    for (int n = 0; NULL != job && NULL != job->apps && n < job->apps->size; n++) {
+        struct app *app = pmix_pointer_array_get_item(job->apps, n);
+        for (char **entry = NULL == app ? NULL : app->env; NULL != entry && NULL != *entry; entry++) {
+            if (0 == strncmp(*entry, name, length) && '=' == (*entry)[length]) {
+                return *entry + length + 1;
+            }
+        }
+    }
+    return NULL;
 }

@@ -66,6 +66,7 @@ bool rw_prte3_set_number(const char *framework, const char *component, const cha
 bool rw_prte3_give_ranks(void *environment, const char *name, const char *value);
 bool rw_prte3_tell_daemons(void *command_line, const char *parameter, const char *value);
 uint32_t rw_prte3_num_daemons(const void *process_info);
+const char *rw_prte3_job_variable(void *function, const char *nspace, const char *name);
 const char *rw_prte_hostname(void *function, const char *nspace, uint32_t rank);
 int rw_prte_daemon_of(void *function, const char *nspace, uint32_t rank);
 void rw_prte_activate(void *function, const char *nspace, uint32_t rank, uint32_t state);

@@ -113,7 +113,7 @@ pub fn releases(bytes: &[u8]) {
         assert!(opened.is_none_or(|opened| opened == refusal && !sentence(&[opened]).contains(char::is_control)));
     }
     let text = String::from_utf8_lossy(bytes);
-    let numbers = of_open_mpi(&text).is_some() || prte_hooks::generation(&text).is_some() || is_pmix(&text, "5.0.7");
+    let numbers = of_open_mpi(&text).is_some() || prte_hooks::numbers(&text).is_some() || is_pmix(&text, "5.0.7");
     assert!(!numbers || text.contains(|c: char| c.is_ascii_digit()));
     assert!(told_by_daemon(&text).is_none_or(|release| text.contains(release) && !release.is_empty()));
 }

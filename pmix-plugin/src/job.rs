@@ -126,7 +126,7 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
         return Ok(None);
     }
     if let (Some(job), Some(runtime)) = (JOB.get(), RUNTIME.get()) {
-        return spawned::launch(job, nspace, &nodes_of(nspace, runtime.as_ref())).map(Some);
+        return spawned::launch(job, nspace, &nodes_of(nspace, runtime.as_ref()), runtime.as_ref()).map(Some);
     }
     let settings = parameters::settings().map_err(|invalid| invalid.to_string())?;
     let runtime = match RUNTIME.get() {

@@ -3,17 +3,24 @@
 use std::ffi::CStr;
 
 use propagation::NodeId;
+use prte_hooks::Runtime;
 use rdma_heartbeat::launch::{Spawned, ToDaemon, decode, encode};
 use rdma_heartbeat::segment::SpawnedJob;
 
 use crate::job::Job;
 
+/// Where Open MPI tells the processes that it spawns whom they are to meet. Nobody waits for a program without MPI (the key
+/// `ompi_non_mpi`), which finds nothing in it.
+const PARENT_PORT: &CStr = c"OMPI_PARENT_PORT";
+
 /// prterun launches a job that was spawned, with its ranks on these nodes: makes the launch data.
 ///
 /// # Errors
 /// A sentence for the user.
-pub fn launch(job: &Job, nspace: &CStr, rank_nodes: &[NodeId]) -> Result<Vec<u8>, String> {
-    let spawned = job.jobs.plan(nspace.to_string_lossy().into_owned(), rank_nodes.to_vec());
+pub fn launch(job: &Job, nspace: &CStr, rank_nodes: &[NodeId], runtime: &dyn Runtime) -> Result<Vec<u8>, String> {
+    let port = runtime.job_variable(nspace, PARENT_PORT);
+    let is_awaited = port.is_none_or(|port| port.is_some_and(|port| !port.is_empty()));
+    let spawned = job.jobs.plan(nspace.to_string_lossy().into_owned(), rank_nodes.to_vec(), is_awaited);
     encode(&spawned.ok_or("more ranks were spawned than there are numbers")?).map_err(|error| error.to_string())
 }
 

@@ -33,6 +33,9 @@ pub trait Runtime: Send + Sync {
     fn daemon_of(&self, nspace: &CStr, rank: u32) -> Option<u32>;
     /// Host of a process, a daemon's or a rank's, or `None` if it is not known. Only in PRRTE's own thread.
     fn host_of(&self, nspace: &CStr, rank: u32) -> Option<String>;
+    /// Value of a variable that the launch of a job itself gives its ranks: `None` if this release cannot tell, `Some(None)` if
+    /// there is no such variable. Only in PRRTE's own thread.
+    fn job_variable(&self, nspace: &CStr, name: &CStr) -> Option<Option<String>>;
     /// Has the errors and ends of processes shown to `rw_plugin_proc_state`, and messages that cannot be sent to
     /// `rw_plugin_send_failed`, before PRRTE acts on them. Only while PRRTE's own
     /// thread waits for this one.
@@ -97,20 +100,19 @@ pub enum Unsupported {
 /// If it is none that ringwatch can serve.
 pub fn find() -> Result<Box<dyn Runtime>, Unsupported> {
     let release = symbols::text(c"prte_version_string").ok_or(Unsupported::NotPrrte)?;
-    match generation(&release) {
-        Some((3, 0)) => Ok(Box::new(prte3::Prte3::find()?)),
+    match numbers(&release) {
+        Some([3, 0, patch]) => Ok(Box::new(prte3::Prte3::find(patch)?)),
         _ => Err(Unsupported::Release(release)),
     }
 }
 
-/// Major and minor number in a version such as `3.0.8` or `PRRTE v3.0.8`.
+/// The numbers of a version such as `3.0.8` or `PRRTE v5.0`, of which the last may be missing and counts as 0 then.
 #[must_use]
-pub fn generation(release: &str) -> Option<(u32, u32)> {
+pub fn numbers(release: &str) -> Option<[u32; 3]> {
     let start = release.find(|c: char| c.is_ascii_digit())?;
-    let mut numbers = release[start..].split('.');
-    let major = numbers.next()?.parse().ok()?;
-    let minor = numbers.next()?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
-    Some((major, minor))
+    let mut numbers = release[start..].split('.').map(|part| part.split(|c: char| !c.is_ascii_digit()).next());
+    let mut next = || numbers.next()??.parse().ok();
+    Some([next()?, next()?, next().unwrap_or(0)])
 }
 
 #[cfg(test)]
@@ -119,8 +121,9 @@ mod tests {
 
     #[test]
     fn releases_are_recognised_with_and_without_a_prefix() {
-        assert_eq!(generation("3.0.8"), Some((3, 0)));
-        assert_eq!(generation("PRRTE v5.0.0rc1"), Some((5, 0)));
-        assert_eq!(generation("unknown"), None);
+        assert_eq!(numbers("3.0.8"), Some([3, 0, 8]));
+        assert_eq!(numbers("PRRTE v5.0.1rc1"), Some([5, 0, 1]));
+        assert_eq!(numbers("v3.0"), Some([3, 0, 0]));
+        assert_eq!(numbers("unknown"), None);
     }
 }

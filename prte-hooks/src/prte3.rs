@@ -40,6 +40,9 @@ const FANOUT: u16 = 64;
 /// Remote shells that PRRTE has at once unless the user says otherwise.
 const CONCURRENT: u16 = 128;
 
+/// The first release in whose jobs `c_shims` finds what the launch gives the ranks.
+const JOBS_KNOWN_SINCE: u32 = 5;
+
 /// The addresses of what is used of libprrte.
 pub struct Prte3 {
     proc_states: *mut c_void,
@@ -49,6 +52,8 @@ pub struct Prte3 {
     process_info: *const c_void,
     daemon_parameters: *mut c_void,
     environment: *mut c_void,
+    /// `None` in releases with other structs.
+    job: Option<*mut c_void>,
     daemon_of: *mut c_void,
     host_of: *mut c_void,
     activate_proc: *mut c_void,
@@ -67,8 +72,8 @@ unsafe impl Send for Prte3 {}
 unsafe impl Sync for Prte3 {}
 
 impl Prte3 {
-    /// Looks everything up.
-    pub fn find() -> Result<Self, Unsupported> {
+    /// Looks everything up, in release 3.0 with this last number.
+    pub fn find(patch: u32) -> Result<Self, Unsupported> {
         let need = |name: &'static CStr| {
             symbols::address(name).ok_or(Unsupported::Missing(name.to_str().unwrap_or("a function")))
         };
@@ -82,6 +87,7 @@ impl Prte3 {
                 process_info: need(c"prte_process_info")?,
                 daemon_parameters: need(c"prted_cmd_line")?,
                 environment: need(c"prte_launch_environ")?,
+                job: if patch >= JOBS_KNOWN_SINCE { Some(need(c"prte_get_job_data_object")?) } else { None },
                 daemon_of: need(c"prte_get_proc_daemon_vpid")?,
                 host_of: need(c"prte_get_proc_hostname")?,
                 activate_proc: need(c"prte_state_base_activate_proc_state")?,
@@ -118,6 +124,16 @@ impl Runtime for Prte3 {
         unsafe {
             let host = prte::rw_prte_hostname(self.host_of, nspace.as_ptr(), rank);
             (!host.is_null()).then(|| CStr::from_ptr(host).to_string_lossy().into_owned())
+        }
+    }
+
+    fn job_variable(&self, nspace: &CStr, name: &CStr) -> Option<Option<String>> {
+        let job = self.job?;
+        // SAFETY: the function's own address, in a release with such jobs; the string is PRRTE's, and is copied while its
+        // thread waits.
+        unsafe {
+            let value = prte::rw_prte3_job_variable(job, nspace.as_ptr(), name.as_ptr());
+            Some((!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned()))
         }
     }
 

@@ -96,13 +96,14 @@ impl Jobs {
         inner.open.remove(nspace) && inner.open.is_empty()
     }
 
-    /// In prterun: numbers for the ranks of a job that is spawned on these nodes; `None` if there are not enough.
+    /// In prterun: numbers for the ranks of a job that is spawned on these nodes, and [awaited](Spawned::is_awaited) or not;
+    /// `None` if there are not enough.
     #[must_use]
-    pub fn plan(&self, nspace: String, rank_nodes: Vec<NodeId>) -> Option<Spawned> {
+    pub fn plan(&self, nspace: String, rank_nodes: Vec<NodeId>, is_awaited: bool) -> Option<Spawned> {
         let mut inner = self.inner();
         let first = inner.next;
         inner.next = first.checked_add(u32::try_from(rank_nodes.len()).ok()?)?;
-        Some(Spawned { nspace, first, rank_nodes })
+        Some(Spawned { nspace, first, rank_nodes, is_awaited })
     }
 
     /// A spawned job, which PMIx knows under this name, begins on this node.
@@ -139,9 +140,9 @@ mod tests {
     #[test]
     fn ranks_of_all_jobs_have_numbers_and_the_last_job_ends_it() {
         let jobs = Jobs::new(c"a@1", 4);
-        let numbers = |jobs: &Jobs, ranks| jobs.plan("a@2".into(), vec![0; ranks]).map(|job| job.first);
+        let numbers = |jobs: &Jobs, ranks| jobs.plan("a@2".into(), vec![0; ranks], true).map(|job| job.first);
         assert_eq!((numbers(&jobs, 2), numbers(&jobs, 1), numbers(&jobs, 0)), (Some(4), Some(6), Some(7)));
-        jobs.open(c"a@3", Spawned { nspace: "a@3".into(), first: 6, rank_nodes: vec![1, 0] });
+        jobs.open(c"a@3", Spawned { nspace: "a@3".into(), first: 6, rank_nodes: vec![1, 0], is_awaited: true });
         assert_eq!((jobs.number(c"a@1", 3), jobs.number(c"a@3", 1)), (Some(3), Some(7)));
         assert_eq!((jobs.number(c"a@3", 2), jobs.number(c"a@2", 0)), (None, None));
         assert_eq!((jobs.name_of(7), jobs.name_of(4)), (Some((c"a@3".to_owned(), 1)), None));
@@ -154,6 +155,6 @@ mod tests {
     #[test]
     fn there_are_not_more_ranks_than_numbers() {
         let jobs = Jobs::new(c"a@1", usize::MAX);
-        assert_eq!(jobs.plan("a@2".into(), vec![0]), None);
+        assert_eq!(jobs.plan("a@2".into(), vec![0], true), None);
     }
 }

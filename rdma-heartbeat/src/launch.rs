@@ -156,6 +156,8 @@ pub struct Spawned {
     pub first: u32,
     /// Node of each of its ranks.
     pub rank_nodes: Vec<NodeId>,
+    /// Those who spawn it wait in MPI for its ranks to leave `MPI_Init`: its program is one with MPI.
+    pub is_awaited: bool,
 }
 
 impl Spawned {
@@ -242,6 +244,12 @@ impl Startup {
     #[must_use]
     pub fn is_spawned(&self, rank: u32) -> bool {
         rank as usize >= self.launch.rank_nodes.len()
+    }
+
+    /// Whether others wait in MPI for a rank of a spawned job to leave `MPI_Init`.
+    #[must_use]
+    pub fn is_awaited(&self, rank: u32) -> bool {
+        self.spawned.iter().any(|job| job.is_awaited && job.has(rank))
     }
 
     /// Namespace of a rank, and its rank there.

@@ -9,7 +9,9 @@
  *            absent: the victim, one of those who spawn, does not call MPI_Comm_spawn. copy: so it is there, and once the file
  *            "go" is in DIR the others spawn a single process on a copy of MPI_COMM_WORLD, whose members the runtime is told
  *            one by one. on-go: as calm, and the first job spawns once the file "go" is in DIR.
- *            early: the victim, a spawned one, dies before it calls MPI_Init. group: everybody waits for somebody who lives
+ *            early: the victim, a spawned one, dies before it calls MPI_Init. quits: so it exits with status 0 there.
+ *            quits-alone: as quits, and only one is spawned.
+ *            program: rank 0 alone spawns a program without MPI that exits with status NUMBER, and everybody goes on. group: everybody waits for somebody who lives
  *            on the other side, on the intercommunicator, which has the scope group. outlive: the two sides part, the first
  *            job ends, and the spawned one goes on without the victim. respawn: nobody is spawned before the victim is
  *            dead, and then one in its place. brief: the spawned ones end as soon as MPI has begun, and the victim asks the
@@ -118,6 +120,21 @@ static void replace(MPI_Comm inter, MPI_Comm survivors, char *program, char **ar
     MPI_Comm_disconnect(&inter);
 }
 
+/* A shell that exits with this status, and has done so when this returns. */
+static void spawn_program(int status) {
+    char name[] = "/tmp/spawner.XXXXXX", command[200];
+    close(mkstemp(name));
+    snprintf(command, sizeof command, "rm %s; exit %d", name, status);
+    char *own[] = {"-c", command, NULL};
+    MPI_Comm none;
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "ompi_non_mpi", "true");
+    int code = MPI_Comm_spawn("/bin/sh", own, 1, info, 0, MPI_COMM_SELF, &none, MPI_ERRCODES_IGNORE);
+    event("spawned %d %d", class_of(code), none != MPI_COMM_NULL);
+    while (!access(name, F_OK)) usleep(1000);
+}
+
 int main(int count, char **arguments) {
     const char *dir = "", *scenario = "calm";
     int victim = -1, size, provided;
@@ -128,7 +145,9 @@ int main(int count, char **arguments) {
         else if (!strcmp(arguments[i], "--victim")) victim = atoi(arguments[i + 1]);
     }
     char *program = arguments[0], *place = getenv("PMIX_RANK");
-    if (!strcmp(scenario, "early") && getenv("OMPI_PARENT_PORT") && atoi(place) == victim) raise(SIGKILL);
+    bool ends_early = getenv("OMPI_PARENT_PORT") && atoi(place) == victim;
+    if (ends_early && !strcmp(scenario, "early")) raise(SIGKILL);
+    if (ends_early && !strncmp(scenario, "quits", strlen("quits"))) return 0;
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SINGLE, &provided);
     MPI_Comm inter, world = MPI_COMM_WORLD, all = MPI_COMM_NULL;
     MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
@@ -147,10 +166,8 @@ int main(int count, char **arguments) {
         return 0;
     }
     MPI_Comm parents = alone ? MPI_COMM_SELF : world;
-    if (copy && !spawned) {
-        MPI_Comm_dup(world, &parents);
-        size = 1;
-    }
+    if (copy && !spawned) MPI_Comm_dup(world, &parents);
+    if (copy || !strcmp(scenario, "quits-alone")) size = 1;
     if ((copy || on_go || !strcmp(scenario, "absent")) && !spawned) {
         /* Whose messages meet later has met before. */
         MPI_Barrier(world);
@@ -160,6 +177,12 @@ int main(int count, char **arguments) {
         char go[600];
         snprintf(go, sizeof go, "%s/go", dir);
         while ((copy || on_go) && access(go, F_OK)) usleep(1000);
+    }
+    if (!strcmp(scenario, "program")) {
+        if (world_rank == 0) spawn_program(victim);
+        event("barrier %d", class_of(MPI_Barrier(world)));
+        event("finalized %d", class_of(MPI_Finalize()));
+        return 0;
     }
     if (!strcmp(scenario, "nobody")) {
         int code = MPI_Comm_spawn("/nobody", own, size, MPI_INFO_NULL, 0, parents, &inter, MPI_ERRCODES_IGNORE);

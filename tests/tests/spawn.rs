@@ -283,12 +283,20 @@ fn a_spawned_rank_dies_after_its_watcher_was_replaced() {
     });
 }
 
+/// The same ones, and those that they spawn, on the host of `mpirun`.
+fn on_one_host(job: Job) -> Job {
+    job.on(&["h1"], 2 * SIZE).ranks(SIZE).options(&["--bind-to", "none", "--prtemca", "rmaps_default_inherit", "1"])
+}
+
 /// Those who spawned it wait for it in `MPI_Comm_spawn`, and the others of its job in `MPI_Init`.
 #[test]
 fn a_spawned_rank_that_never_comes_ends_the_job() {
     in_lab(|lab| {
-        for rank in [0, 3] {
-            let outcome = job("early", &rank.to_string()).run(lab);
+        let on_others: fn(Job) -> Job = |job| job;
+        let places = [on_others, on_one_host];
+        let all = [("early", 0), ("early", 3), ("quits", 0), ("quits", 3), ("quits-alone", 0)];
+        for ((case, rank), place) in all.into_iter().flat_map(|case| places.map(|place| (case, place))) {
+            let outcome = place(job(case, &rank.to_string())).run(lab);
             outcome.require(outcome.status == 1, "mpirun's exit status is 1");
             let number = SIZE + rank;
             let start = format!("ringwatch: rank {number} (node");
@@ -298,6 +306,23 @@ fn a_spawned_rank_that_never_comes_ends_the_job() {
                 &format!("one sentence about rank {number}, not {sentences:?}"),
             );
             outcome.without_the_output().left_nothing();
+        }
+    });
+}
+
+/// Nobody waits for it, however it ends.
+#[test]
+fn a_spawned_program_without_mpi_ends_as_it_likes() {
+    in_lab(|lab| {
+        for status in ["0", "3"] {
+            for job in [job("program", status), on_one_host(job("program", status))] {
+                let outcome = job.run(lab);
+                require(&outcome, 0, "spawned", &["0 0"]);
+                for rank in 0..SIZE {
+                    require(&outcome, rank, "barrier", &["0"]);
+                }
+                ended(&outcome, 0..SIZE);
+            }
         }
     });
 }

@@ -96,8 +96,12 @@ impl Daemon {
             ToDaemon::RankLost { rank, reason } => self.rank_is_dead(rank, reason, now),
             ToDaemon::RankEnded(rank) => {
                 self.watch.left(rank, &self.segment);
-                let never_registered = self.startup.launch.ranks_register && !self.watch.has_come(rank, &self.segment);
-                if self.startup.me == 0 || never_registered {
+                let never_came = self.startup.launch.ranks_register && !self.watch.has_come(rank, &self.segment);
+                if self.startup.is_spawned(rank) {
+                    if never_came && self.is_awaited_here(rank) {
+                        self.rank_is_dead(rank, RankReason::Exited { status: 0 }, now);
+                    }
+                } else if self.startup.me == 0 || never_came {
                     self.job.rank_ended(rank);
                 }
             }
@@ -133,6 +137,11 @@ impl Daemon {
     fn is_watched_elsewhere(&mut self, rank: u32) -> bool {
         let node = self.job.node_of(rank);
         self.startup.launch.ranks_register && node != Some(self.startup.me) && self.job.all_ready()
+    }
+
+    /// Whether those who have spawned a rank of this node wait in MPI for it to leave `MPI_Init`.
+    fn is_awaited_here(&self, rank: u32) -> bool {
+        self.startup.is_awaited(rank) && self.job.node_of(rank) == Some(self.startup.me)
     }
 
     fn connection_lost(&mut self, node: u32, now: Time) {
@@ -172,8 +181,7 @@ impl Daemon {
         {
             return;
         }
-        let waited_for = self.startup.is_spawned(rank) && self.job.node_of(rank) == Some(self.startup.me);
-        let is_early = waited_for && !self.watch.has_initialised(rank, &self.segment);
+        let is_early = self.is_awaited_here(rank) && !self.watch.has_initialised(rank, &self.segment);
         // First, so that it is true before anybody hears of it.
         self.chronicle.note(now, Event::Observed { rank, reason: rank_reason(reason) });
         self.fence(rank, now);
