@@ -22,6 +22,12 @@
 #define STRINGIFY(x) #x
 #define VERSION(a, b, c) STRINGIFY(a) "." STRINGIFY(b) "." STRINGIFY(c)
 
+/* Structs that mpi-layer/src/meetings.rs and ishrink/src/runtime.rs have, too. */
+_Static_assert(sizeof(pmix_value_t) == 32 && offsetof(pmix_value_t, data) == 8, "pmix_value_t");
+_Static_assert(offsetof(pmix_info_t, flags) == 512 && offsetof(pmix_info_t, value) == 520, "pmix_info_t");
+_Static_assert(sizeof(pmix_info_t) == 552 && sizeof(pmix_key_t) == 512, "pmix_info_t");
+_Static_assert(offsetof(pmix_pdata_t, key) == 260 && offsetof(pmix_pdata_t, value) == 776, "pmix_pdata_t");
+
 /* ---- psensor ---- */
 
 static pmix_status_t sensor_start(pmix_peer_t *requestor, pmix_status_t error, const pmix_info_t *monitor,

@@ -191,6 +191,13 @@ pub fn bequeath(handle: *mut c_void, which: usize, value: c_int) {
     }
 }
 
+/// Gives a communicator that lives a value of a property.
+pub fn set(handle: *mut c_void, which: usize, value: c_int) {
+    if let Some(all) = present() {
+        all.adopt(Communicator::from_handle(handle), which, value, SHOWN);
+    }
+}
+
 /// Whether there is this communicator.
 pub fn lives(handle: *mut c_void) -> bool {
     let comm = Communicator::from_handle(handle);

@@ -8,11 +8,14 @@
 //! does not fail, nor does the copy: where its number could not be agreed on it gets the one that this process has
 //! proposed, and refuses all collective operations; no message is sent in it.
 //!
+//! With several threads Open MPI asks for collectives, and settles numbers, in whichever drives progress. So all that happens to a
+//! communicator meanwhile is told by the communicator, and not by the thread.
+//!
 //! The communicators of what could not be made stay until the end, with their numbers, in which messages may arrive still
 //! ([`numbers`](crate::numbers)). A member gets a number only when all others have proposed or accepted it, so wherever
 //! messages of it can arrive, it is held.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::mem::transmute;
 use std::sync::Mutex;
@@ -35,14 +38,17 @@ static UNDER_WAY: Mutex<Vec<Construction>> = Mutex::new(Vec::new());
 thread_local! {
     /// The first of [`Construction::bases`] of what this thread makes, or null.
     static MINE: Cell<usize> = const { Cell::new(0) };
-    /// Of which communicators this thread is making copies, each with the copy once that has its number.
-    static COPIES: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) };
 }
+
+/// Of which communicators copies are being made, each with the copy once that has its number.
+static COPIES: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 struct Construction {
     /// The communicator of which it is made, and those that were made of that, each with its function in place of which
     /// [`number`] stands.
     bases: Vec<(usize, usize)>,
+    /// What has its number and is about to get its collectives.
+    present: usize,
     /// What has been made, and what of it has its number from all members.
     made: Vec<Communicator>,
     parts: Vec<Part>,
@@ -66,6 +72,10 @@ impl Construction {
     fn is_of(&self, comm: usize) -> bool {
         self.bases.first().is_some_and(|base| base.0 == comm)
     }
+
+    fn is_made_of(&self, comm: usize) -> bool {
+        self.bases.iter().any(|base| base.0 == comm)
+    }
 }
 
 /// Whether this thread can make something here, and is not about it.
@@ -80,22 +90,25 @@ pub fn is_under_way() -> bool {
 
 /// Makes a copy of a communicator by a call that blocks. Nothing in it is agreed on, since not all may use theirs.
 pub fn copying<T>(comm: Object, make: impl FnOnce() -> T) -> T {
-    COPIES.with_borrow_mut(|copies| copies.push((comm as usize, 0)));
+    lock(&COPIES).push((comm as usize, 0));
     let made = make();
-    COPIES.with_borrow_mut(|copies| copies.retain(|copy| copy.0 != comm as usize));
+    lock(&COPIES).retain(|copy| copy.0 != comm as usize);
     made
 }
 
-/// A communicator that is made of another one by a call that blocks has its number.
-pub fn activating(made: Object, comm: Object) {
-    COPIES.with_borrow_mut(|copies| {
-        copies.iter_mut().filter(|copy| **copy == (comm as usize, 0)).for_each(|copy| copy.1 = made as usize)
-    });
+/// A communicator has its number, and `make` gives it its collectives: it is made of another one, by a call that blocks.
+pub fn activating<T>(made: Object, comm: Object, make: impl FnOnce() -> T) -> T {
+    let (made, comm) = (made as usize, comm as usize);
+    lock(&COPIES).iter_mut().filter(|copy| **copy == (comm, 0)).for_each(|copy| copy.1 = made);
+    lock(&UNDER_WAY).iter_mut().filter(|one| one.is_made_of(comm)).for_each(|one| one.present = made);
+    let result = make();
+    lock(&UNDER_WAY).iter_mut().filter(|one| one.present == made).for_each(|one| one.present = 0);
+    result
 }
 
 /// Whether a communicator is such a copy.
 pub fn is_copy(comm: Object) -> bool {
-    COPIES.with_borrow(|copies| copies.iter().any(|copy| copy.1 == comm as usize))
+    lock(&COPIES).iter().any(|copy| copy.1 == comm as usize)
 }
 
 /// Makes a window or a file: `make` gets the communicator to make it of. Returns its code, on which the members have agreed
@@ -169,8 +182,8 @@ pub fn damage(mpi: &Internals, comm: Object) -> Option<c_int> {
 /// Makes something of a communicator, which has its collectives; returns what was made meanwhile, too.
 fn of_base<T>(mpi: &Internals, base: Object, make: impl FnOnce() -> T) -> (T, Construction) {
     let struck = mpi.has_dead_members(base);
-    let (bases, made, parts, alone, numbered) = Default::default();
-    let mut construction = Construction { bases, made, parts, struck, alone, numbered };
+    let (bases, present, made, parts, alone, numbered) = Default::default();
+    let mut construction = Construction { bases, present, made, parts, struck, alone, numbered };
     construction.base_on(mpi, base);
     lock(&UNDER_WAY).push(construction);
     MINE.set(base as usize);
@@ -187,14 +200,18 @@ fn of_base<T>(mpi: &Internals, base: Object, make: impl FnOnce() -> T) -> (T, Co
     (result, construction)
 }
 
-fn with_mine<T>(look: impl FnOnce(&mut Construction) -> T) -> Option<T> {
-    let mine = Some(MINE.get()).filter(|base| *base != 0)?;
-    lock(&UNDER_WAY).iter_mut().find(|one| one.is_of(mine)).map(look)
+fn with_one<T>(is_it: impl Fn(&Construction) -> bool, look: impl FnOnce(&mut Construction) -> T) -> Option<T> {
+    lock(&UNDER_WAY).iter_mut().find(|one| is_it(one)).map(look)
 }
 
-/// A communicator is being made in this thread.
+/// What a communicator is a part of.
+fn with_whole<T>(part: Communicator, look: impl FnOnce(&mut Construction) -> T) -> Option<T> {
+    with_one(|one| one.present == part.handle() as usize, look)
+}
+
+/// A communicator is being made.
 pub fn joined(part: Part) {
-    with_mine(|construction| {
+    with_whole(part.comm, |construction| {
         // SAFETY: a communicator that lives.
         unsafe { Classes::hold(part.comm.handle()) };
         construction.made.push(part.comm);
@@ -204,7 +221,7 @@ pub fn joined(part: Part) {
 
 /// It has its collectives. Returns whether it can be used.
 pub fn completed(part: Communicator) -> bool {
-    let is_alone = with_mine(|construction| {
+    let is_alone = with_whole(part, |construction| {
         if construction.alone {
             construction.parts.retain(|one| one.comm != part);
         }
@@ -216,7 +233,7 @@ pub fn completed(part: Communicator) -> bool {
         table.iter_mut().for_each(|slot| slot.function = refuse as Object);
         return false;
     }
-    if with_mine(|construction| construction.struck) == Some(true) {
+    if with_whole(part, |construction| construction.struck) == Some(true) {
         communicators::revoke(part);
     }
     true
@@ -225,14 +242,16 @@ pub fn completed(part: Communicator) -> bool {
 /// It can be used.
 pub fn equipped(part: Communicator) {
     if let Some(mpi) = Internals::get() {
-        with_mine(|construction| construction.base_on(mpi, part.handle()));
+        with_whole(part, |construction| construction.base_on(mpi, part.handle()));
     }
 }
 
 /// Whether somebody has died among those with whom this thread makes something, as far as is known here or was told.
 pub fn is_struck() -> bool {
     let damaged = |base: usize| Internals::get().is_some_and(|mpi| damage(mpi, base as Object).is_some());
-    with_mine(|construction| construction.struck).is_some_and(|struck| struck || damaged(MINE.get()))
+    let mine = Some(MINE.get()).filter(|base| *base != 0);
+    let is_struck = |base| with_one(|one| one.is_of(base), |construction| construction.struck).unwrap_or(false);
+    mine.is_some_and(|base| is_struck(base) || damaged(base))
 }
 
 /// Stands in place of all collectives of a communicator that this process has alone.
@@ -273,23 +292,21 @@ unsafe extern "C" fn number(
         *mut *mut Request,
         Object,
     ) -> c_int;
-    let stock =
-        lock(&UNDER_WAY).iter().flat_map(|one| &one.bases).find(|base| base.0 == comm as usize).map(|base| base.1);
-    let (Some(mpi), Some(stock)) = (Internals::get(), stock) else { return ERR_INTERN };
+    let is_its = |one: &Construction| one.is_made_of(comm as usize);
+    let stock_of = |one: &mut Construction| one.bases.iter().find(|base| base.0 == comm as usize).map(|base| base.1);
+    let (Some(mpi), Some(stock)) = (Internals::get(), with_one(is_its, stock_of).flatten()) else {
+        return ERR_INTERN;
+    };
     // SAFETY: the stock function of this place.
     let stock = unsafe { transmute::<Object, Stock>(stock as Object) };
     // The one in place comes last and waits for the others only.
     let is_last = sent as usize == IN_PLACE || std::ptr::eq(sent, got);
-    let is_hopeless = with_mine(|construction| {
+    let is_hopeless = with_one(is_its, |construction| {
         construction.alone &= !construction.numbered;
         construction.numbered = is_last;
         construction.alone || construction.struck
     });
-    let Some(is_hopeless) = is_hopeless else {
-        // Another thread's.
-        // SAFETY: with the arguments that were meant for it.
-        return unsafe { stock(sent, got, count, kind, operation, comm, request, module) };
-    };
+    let is_hopeless = is_hopeless.unwrap_or(false);
     // SAFETY: the stock function with the arguments that were meant for it; Open MPI passes as many integers in and out, or
     // the same ones twice.
     unsafe {
@@ -307,7 +324,7 @@ unsafe extern "C" fn number(
         }
         if code != 0 && !is_last {
             got.copy_from(sent, usize::try_from(count).unwrap_or(0));
-            with_mine(|construction| construction.alone = true);
+            with_one(is_its, |construction| construction.alone = true);
         }
         request.write(mpi.requests.empty());
     }

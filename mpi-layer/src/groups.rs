@@ -199,10 +199,10 @@ impl Call {
 
 unsafe extern "C" fn create_group(comm: Object, group: Object, tag: c_int, made: *mut Object) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
-    let before = CALLED.replace(Some(Call::begin(comm, Kind::Group)));
+    let before = be_in(Some(Call::begin(comm, Kind::Group)));
     // SAFETY: the stock function with the arguments that were meant for it.
     let code = unsafe { (stock.create_group)(comm, group, tag, made) };
-    CALLED.replace(before);
+    be_in(before);
     wait_for_look();
     if code != 0 {
         give_turn_back();
@@ -228,10 +228,22 @@ pub fn apart<T>(run: impl FnOnce() -> T) -> T {
 
 /// Runs what appends steps of a call.
 fn making<T>(call: Option<Arc<Call>>, make: impl FnOnce() -> T) -> T {
-    let before = MADE.replace(call);
+    let before = make_steps_of(call);
     let result = make();
-    MADE.replace(before);
+    make_steps_of(before);
     result
+}
+
+/// Never in line: who waits on a stack of its own (`ishrink`) may wake up in another thread.
+#[inline(never)]
+fn make_steps_of(call: Option<Arc<Call>>) -> Option<Arc<Call>> {
+    MADE.replace(call)
+}
+
+/// The same of a call that is entered, or left.
+#[inline(never)]
+fn be_in(call: Option<Arc<Call>>) -> Option<Arc<Call>> {
+    CALLED.replace(call)
 }
 
 /// The call that this thread is in, if it is one for this communicator; or a new one.
@@ -313,12 +325,14 @@ unsafe extern "C" fn activate_and_wait(
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: the stock function with the arguments that were meant for it.
     let begin = || unsafe { (stock.activate_and_wait)(made, comm, bridge, first, second, sends_first, mode) };
-    // SAFETY: as above.
-    construction::activating(unsafe { made.read() }, comm);
     // SAFETY: Open MPI passes where the communicator that is being made stands.
-    let (new, call) = unsafe { (made.read(), if mode == MODE_GROUP { called(made.read(), comm, mode) } else { None }) };
+    let new = unsafe { made.read() };
+    if mode != MODE_GROUP {
+        return construction::activating(new, comm, begin);
+    }
     let is_uniform = || Uniformity::of(communicators::values(comm)[UNIFORMITY]) != Uniformity::Local;
-    let Some(call) = call.filter(|_| is_uniform()) else { return begin() };
+    // SAFETY: as above.
+    let Some(call) = unsafe { called(new, comm, mode) }.filter(|_| is_uniform()) else { return begin() };
     let activate = || {
         let code = begin();
         Activation { code, has_begun: call.is_activating.load(Ordering::Acquire) }

@@ -4,29 +4,32 @@
 //! Open MPI has the roots exchange who is there, tell their groups, bring all together in the runtime, and settle the number, in turn
 //! with collectives of each group (`ompi_dpm_connect_accept` in dpm.c). Whoever is told there that somebody of the other group
 //! is dead leaves, and all others of its own, in which nobody is dead, wait for it. Here
-//! * a root whose exchange fails gives its group the code, in the way in which Open MPI tells that nobody was spawned;
+//! * a root whose exchange fails takes its word back, and gives its group the code, in the way in which Open MPI tells that
+//!   nobody was spawned;
 //! * the rest runs on a communicator of the group that nobody else has, and whoever gives up revokes that. Not where processes
 //!   are spawned: Open MPI names the world to the runtime by one word in place of all its members, and a spawned process that
 //!   dies before it has left `MPI_Init` ends the job;
+//! * where it fails after the new communicator has its number that is revoked, too, since the other group may have it;
 //! * a root that cannot succeed tells the other one, which waits for its word;
 //! * the members of a uniform communicator agree on how it has ended. Each group does so for itself;
 //! * a communicator that fails keeps its number, in which the other side may send still ([`numbers`]).
 //!
 //! Functions of this module take the places of Open MPI's in libmpi's table of jumps.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock};
 
-use crate::handles::Communicator;
 use crate::internals::Internals;
 use crate::line::lock;
 use crate::objects::{Classes, Object};
 use crate::openmpi::Library;
+use crate::property::SCOPE;
+use crate::scope::Scope;
 use crate::statement::{About, ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
-use crate::{communicators, construction, groups, numbers, uniform};
+use crate::{communicators, construction, dynamic, groups, numbers, uniform};
 
 const CONNECT_ACCEPT: &CStr = c"ompi_dpm_connect_accept";
 /// What a root calls that has processes spawned, before the other.
@@ -35,6 +38,8 @@ const SPAWN: &CStr = c"ompi_dpm_spawn";
 const EXCHANGE: &CStr = c"opal_pmix_base_exchange";
 /// What stands in a port where there is nobody to meet, before the code.
 const ERROR: &str = ":error=";
+/// What a root adds to a code that it gives its group: no function of Open MPI fails with any like that.
+const TOLD: c_int = -1_000_000;
 /// The runtime's words about the dead: `PMIX_ERR_PROC_TERM_WO_SYNC`, `PMIX_ERR_LOST_CONNECTION` and `PMIX_ERR_PARTIAL_SUCCESS`, and
 /// what Open MPI makes of others: `OPAL_ERR_COMM_FAILURE`, `OPAL_ERR_PROC_ABORTED`.
 const DEATHS: [c_int; 5] = [-200, -61, -52, -51, -57];
@@ -48,6 +53,8 @@ type Spawn = unsafe extern "C" fn(c_int, Object, Object, *const c_int, *const Ob
 type Exchange = unsafe extern "C" fn(*const Info, *mut Published, c_int) -> c_int;
 type Split = unsafe extern "C" fn(Object, c_int, c_int, *mut Object, bool) -> c_int;
 type Publish = unsafe extern "C" fn(*const Info, usize) -> c_int;
+type Unpublish = unsafe extern "C" fn(*const *const c_char, *const Info, usize) -> c_int;
+type Revoke = unsafe extern "C" fn(Object) -> c_int;
 
 /// `pmix_key_t`
 type Key = [u8; 512];
@@ -102,21 +109,18 @@ struct Stock {
     exchange: Exchange,
     split: Split,
     publish: Publish,
+    unpublish: Unpublish,
+    revoke: Revoke,
     /// `MPI_COMM_NULL`
     null: usize,
 }
 
 static STOCK: OnceLock<Stock> = OnceLock::new();
 static MEETINGS: Mutex<Vec<Meeting>> = Mutex::new(Vec::new());
-
-thread_local! {
-    /// This thread has just had processes spawned, which are to be met.
-    static HAS_SPAWNED: Cell<bool> = const { Cell::new(false) };
-    /// The root's group cannot meet.
-    static REFUSES: Cell<bool> = const { Cell::new(false) };
-    /// The ports at which a root of this thread has had no answer, each with the reason.
-    static UNANSWERED: RefCell<BTreeMap<Vec<u8>, c_int>> = const { RefCell::new(BTreeMap::new()) };
-}
+/// The ports at which this process has just had processes spawned, which are to be met.
+static SPAWNED: Mutex<BTreeSet<Vec<u8>>> = Mutex::new(BTreeSet::new());
+/// The keys under which this process has published that nobody comes.
+static REFUSED: Mutex<BTreeSet<CString>> = Mutex::new(BTreeSet::new());
 
 struct Meeting {
     /// The communicator with which the program has called, and the one on which the call runs.
@@ -124,6 +128,27 @@ struct Meeting {
     own: usize,
     /// The one that is made, held from when it has its number.
     made: Option<usize>,
+    /// The root's part.
+    exchange: Option<Asking>,
+}
+
+/// What a root asks the other one.
+struct Asking {
+    /// The key under which it publishes who is there.
+    key: Vec<u8>,
+    /// Its group cannot meet.
+    refuses: bool,
+    /// Why there was no answer.
+    failure: Option<c_int>,
+}
+
+impl Asking {
+    /// With a root's exchange.
+    fn find<T>(key: &[u8], look: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        let mut meetings = lock(&MEETINGS);
+        let mut all = meetings.iter_mut().filter_map(|meeting| meeting.exchange.as_mut());
+        all.find(|asking| asking.key == key).map(look)
+    }
 }
 
 /// A call.
@@ -155,6 +180,8 @@ fn stand(library: &Library) -> Option<()> {
             exchange: library.function(EXCHANGE)?,
             split: library.function(c"ompi_comm_split")?,
             publish: library.function(c"PMIx_Publish")?,
+            unpublish: library.function(c"PMIx_Unpublish")?,
+            revoke: library.function(c"ompi_comm_revoke_internal")?,
             null: library.predefined(c"ompi_mpi_comm_null")? as usize,
         };
         STOCK.set(stock).ok()?;
@@ -170,14 +197,15 @@ fn stand(library: &Library) -> Option<()> {
 /// A turn of the progress loop: what runs for a communicator that was revoked is interrupted, too. False if no further turn is
 /// needed.
 pub fn look() -> bool {
-    let Some(mpi) = Internals::get() else { return false };
+    let (Some(mpi), Some(stock)) = (Internals::get(), STOCK.get()) else { return false };
     // Who changes the list needs another turn, or none.
     let Ok(meetings) = MEETINGS.try_lock() else { return true };
     for meeting in meetings.iter() {
         let [comm, own] = [meeting.comm as Object, meeting.own as Object];
         // SAFETY: both live until the meeting is taken off the list.
         if unsafe { mpi.is_revoked(comm) && !mpi.is_revoked(own) } {
-            communicators::revoke(Communicator::from_handle(own));
+            // SAFETY: as above.
+            unsafe { (stock.revoke)(own) };
         }
     }
     !meetings.is_empty()
@@ -208,7 +236,10 @@ unsafe extern "C" fn spawn(
     unsafe {
         let code = (stock.spawn)(count, commands, arguments, numbers, infos, port);
         // Programs without MPI, which get no port, meet nobody.
-        HAS_SPAWNED.set(!CStr::from_ptr(port).is_empty());
+        let port = CStr::from_ptr(port).to_bytes();
+        if !port.is_empty() {
+            lock(&SPAWNED).insert(port.to_vec());
+        }
         code
     }
 }
@@ -219,24 +250,41 @@ unsafe extern "C" fn exchange(own: *const Info, others: *mut Published, seconds:
     let run = || unsafe {
         // If there is no answer, Open MPI frees what stands there, and has set the key alone.
         (&raw mut (*others).value.kind).write(0);
-        let key = CStr::from_bytes_until_nul(&(*own).key).map(CStr::to_bytes).unwrap_or_default();
-        let Some(port) = MEMBERS.iter().find_map(|end| key.strip_suffix(*end)) else {
+        let key = CStr::from_bytes_until_nul(&(*own).key).unwrap_or_default();
+        if !MEMBERS.iter().any(|end| key.to_bytes().ends_with(end)) {
             return (stock.exchange)(own, others, seconds);
-        };
-        let code = match REFUSES.get() {
-            true => refuse(stock, &*own),
-            false => match (stock.exchange)(own, others, seconds) {
-                0 if (*others).value.is_refusal() => DEATHS[0],
-                code => code,
-            },
+        }
+        if lock(&REFUSED).remove(key) {
+            stock.take_back(key);
+        }
+        if Asking::find(key.to_bytes(), |asking| asking.refuses) == Some(true) {
+            lock(&REFUSED).insert(key.to_owned());
+            return refuse(stock, &*own);
+        }
+        let code = match (stock.exchange)(own, others, seconds) {
+            0 if (*others).value.is_refusal() => DEATHS[0],
+            code => code,
         };
         if code != 0 {
-            UNANSWERED.with_borrow_mut(|ports| ports.insert(port.to_vec(), code));
+            stock.take_back(key);
+            Asking::find(key.to_bytes(), |asking| asking.failure = Some(code));
         }
         code
     };
     // Whoever else runs in this thread while this waits makes no steps of the call.
     catch_unwind(AssertUnwindSafe(|| groups::apart(run))).unwrap_or(ERR_INTERN)
+}
+
+impl Stock {
+    /// Takes back what nobody has read.
+    ///
+    /// # Safety
+    /// While the runtime is there.
+    unsafe fn take_back(&self, key: &CStr) {
+        let keys = [key.as_ptr(), std::ptr::null()];
+        // SAFETY: as required of the caller; a list with its end.
+        let _ = unsafe { (self.unpublish)(keys.as_ptr(), std::ptr::null(), 0) };
+    }
 }
 
 /// Publishes that nobody comes in place of those who are there.
@@ -268,12 +316,11 @@ unsafe extern "C" fn connect_accept(
     connects: bool,
     made: *mut Object,
 ) -> c_int {
-    let has_spawned = HAS_SPAWNED.take();
     let meet = || {
         let Some(stock) = STOCK.get() else { return ERR_INTERN };
         match Internals::fitting() {
             // SAFETY: what Open MPI passes.
-            Some(mpi) => unsafe { Call { stock, mpi, comm, root, port, connects, made }.carry_out(has_spawned) },
+            Some(mpi) => unsafe { Call { stock, mpi, comm, root, port, connects, made }.carry_out() },
             // SAFETY: the stock function with the arguments that were meant for it.
             None => unsafe { (stock.connect_accept)(comm, root, port, connects, made) },
         }
@@ -284,20 +331,20 @@ unsafe extern "C" fn connect_accept(
 impl Call<'_> {
     /// # Safety
     /// What Open MPI passes.
-    unsafe fn carry_out(&self, has_spawned: bool) -> c_int {
+    unsafe fn carry_out(&self) -> c_int {
         // SAFETY: as required of the caller.
         unsafe {
             let is_root = self.mpi.rank_in(self.comm) == self.root;
-            let spawns = if is_root { has_spawned || self.nobody_was_spawned() } else { !self.port.is_null() };
+            let spawns = if is_root { self.has_spawned() } else { !self.port.is_null() };
             let is_alone = !self.mpi.is_intracommunicator_of_several(self.comm);
             let mut own = None;
             let code = uniform::agree_on(self.comm, About::Others, || {
-                let code = if spawns || is_alone { self.meet_on(self.comm) } else { self.meet_on_own() };
+                let code = if spawns || is_alone { self.meet_on(self.comm).0 } else { self.meet_on_own() };
                 *own.insert(self.class(code))
             });
             match own {
                 // It was made here, and not everywhere. It stays until the end, with its number.
-                Some(0) if code != 0 => communicators::revoke(Communicator::from_handle(self.made.read())),
+                Some(0) if code != 0 => _ = (self.stock.revoke)(self.made.read()),
                 None => self.refuse(),
                 _ => {}
             }
@@ -313,9 +360,18 @@ impl Call<'_> {
 
     /// # Safety
     /// As above, at the root.
-    unsafe fn nobody_was_spawned(&self) -> bool {
+    unsafe fn has_spawned(&self) -> bool {
+        // SAFETY: as required of the caller.
+        let Some(port) = (unsafe { self.port() }) else { return false };
+        let (spawned, nobody) = port.split_once(ERROR).map_or((port.as_ref(), false), |(port, _)| (port, true));
+        lock(&SPAWNED).remove(spawned.as_bytes()) || nobody
+    }
+
+    /// # Safety
+    /// As above, at the root.
+    unsafe fn port(&self) -> Option<Cow<'_, str>> {
         // SAFETY: as required of the caller: Open MPI passes terminated text, or null.
-        !self.port.is_null() && unsafe { CStr::from_ptr(self.port) }.to_string_lossy().contains(ERROR)
+        (!self.port.is_null()).then(|| unsafe { CStr::from_ptr(self.port) }.to_string_lossy())
     }
 
     /// On a communicator that nobody else has.
@@ -331,13 +387,17 @@ impl Call<'_> {
                 self.refuse();
                 return code;
             }
-            let mut code = self.meet_on(own);
-            if code != 0 {
+            // Otherwise it has what the job's parameter says: a death elsewhere is nothing to those who meet.
+            communicators::set(own, SCOPE, Scope::Local.value());
+            let (mut code, is_told) = self.meet_on(own);
+            if code != 0 && !is_told {
                 // Whatever came of it: somebody has revoked what the call ran on.
                 if self.mpi.is_revoked(own) {
                     code = ERR_REVOKED;
                 }
-                communicators::revoke(Communicator::from_handle(own));
+                (self.stock.revoke)(own);
+            }
+            if code != 0 {
                 self.mpi.turn.give_back(&self.mpi.shadows);
             }
             groups::wait_for_look();
@@ -346,38 +406,53 @@ impl Call<'_> {
         }
     }
 
+    /// Returns the code, and whether all of the group have it from the root.
+    ///
     /// # Safety
     /// As above, and a communicator of the same members in the same order.
-    unsafe fn meet_on(&self, own: Object) -> c_int {
-        lock(&MEETINGS).push(Meeting { comm: self.comm as usize, own: own as usize, made: None });
-        crate::watch_progress();
+    unsafe fn meet_on(&self, own: Object) -> (c_int, bool) {
         // SAFETY: as required of the caller.
         unsafe {
-            let mut code = (self.stock.connect_accept)(own, self.root, self.port, self.connects, self.made);
+            let (mut code, failure, made) = self.ask_and_meet(own, false);
             // A root without an answer has left before the first collective, in which the others are.
-            if let Some(reason) = self.was_unanswered() {
-                if let Ok(port) = CString::new(format!("{ERROR}{reason}")) {
-                    code = (self.stock.connect_accept)(own, self.root, port.as_ptr(), self.connects, self.made);
+            if let Some(Ok(port)) = failure.map(|reason| CString::new(format!("{ERROR}{}", reason + TOLD))) {
+                code = (self.stock.connect_accept)(own, self.root, port.as_ptr(), self.connects, self.made);
+            }
+            if let Some(made) = made {
+                let made = made as Object;
+                if code == 0 {
+                    self.mpi.classes.release(made);
+                } else {
+                    dynamic::made(made);
+                    (self.stock.revoke)(made);
                 }
             }
-            let mut meetings = lock(&MEETINGS);
-            let place = meetings.iter().position(|meeting| meeting.own == own as usize);
-            let made = place.and_then(|place| meetings.swap_remove(place).made);
-            if let Some(made) = made.filter(|_| code == 0) {
-                self.mpi.classes.release(made as Object);
-            }
-            code
+            let is_told = code <= TOLD;
+            (if is_told { code - TOLD } else { code }, is_told)
         }
     }
 
+    /// Open MPI's function; returns its code, why the root had no answer, and what was made.
+    ///
     /// # Safety
     /// As above.
-    unsafe fn was_unanswered(&self) -> Option<c_int> {
-        if self.mpi.rank_in(self.comm) != self.root || self.port.is_null() {
-            return None;
+    unsafe fn ask_and_meet(&self, own: Object, refuses: bool) -> (c_int, Option<c_int>, Option<usize>) {
+        // SAFETY: as required of the caller.
+        unsafe {
+            let is_root = self.mpi.rank_in(self.comm) == self.root;
+            let exchange = self.port().filter(|_| is_root).map(|port| {
+                let key = [port.as_bytes(), MEMBERS[usize::from(self.connects)]].concat();
+                Asking { key, refuses, failure: None }
+            });
+            let comm = self.comm as usize;
+            lock(&MEETINGS).push(Meeting { comm, own: own as usize, made: None, exchange });
+            crate::watch_progress();
+            let code = (self.stock.connect_accept)(own, self.root, self.port, self.connects, self.made);
+            let mut meetings = lock(&MEETINGS);
+            let place = meetings.iter().position(|meeting| meeting.own == own as usize);
+            let meeting = place.map(|place| meetings.swap_remove(place));
+            meeting.map_or((code, None, None), |one| (code, one.exchange.and_then(|asking| asking.failure), one.made))
         }
-        // SAFETY: as required of the caller: Open MPI passes terminated text.
-        UNANSWERED.with_borrow_mut(|ports| ports.remove(unsafe { CStr::from_ptr(self.port) }.to_bytes()))
     }
 
     /// Tells the other root, which waits for this one's word, that this group cannot meet.
@@ -387,11 +462,10 @@ impl Call<'_> {
     unsafe fn refuse(&self) {
         // SAFETY: as required of the caller.
         unsafe {
-            if self.mpi.rank_in(self.comm) == self.root && !self.nobody_was_spawned() {
-                REFUSES.set(true);
-                let _ = (self.stock.connect_accept)(self.comm, self.root, self.port, self.connects, self.made);
-                REFUSES.set(false);
-                self.was_unanswered();
+            let is_met =
+                self.mpi.rank_in(self.comm) == self.root && self.port().is_some_and(|port| !port.contains(ERROR));
+            if is_met {
+                let _ = self.ask_and_meet(self.comm, true);
             }
         }
     }

@@ -1,12 +1,17 @@
 /* meets: two groups meet by MPI_Comm_accept and MPI_Comm_connect again and again, until one of their members dies.
  *
- *   meets --events DIR --victim RANK
+ *   meets --events DIR --victim RANK|absent
  *
  * The lower half of the world accepts, the upper one connects; the first of each is its root. All say after each meeting
  * whether they have a communicator and a barrier in it was successful. Then the survivors make a communicator of the world's
  * members. Events are lines "rank nanoseconds event details", as in survivor.c: "meeting" before the first, "met N" of how
  * many there were, "result CLASS" of the last, "half-built" if it has failed and left a handle, "again CLASS MEMBERS" at the end.
+ * With absent nobody dies: those who connect do so where nobody accepts until the runtime gives up, which it does at once, and
+ * write "absent CLASS"; then both groups meet once, at the same port, and write "result CLASS".
  */
+#define _GNU_SOURCE
+
+#include <dlfcn.h>
 #include <mpi.h>
 #include <mpi-ext.h>
 #include <stdbool.h>
@@ -20,11 +25,42 @@
 /* With PRRTE 3.0.8 a second meeting at a port may wait for ever. */
 enum { TAG = 7, PORTS = 64 };
 
+/* Of pmix_common.h: PMIX_ERR_TIMEOUT, and in pmix_pdata_t. */
+enum { TIMED_OUT = -24, KEY = 260 };
+
+/* The runtime finds nothing. */
+static bool finds_nothing;
+
+/* In place of PMIx's own. */
+__attribute__((visibility("default"))) int PMIx_Lookup(char *data, size_t count, const void *info, size_t infos) {
+    int (*own)(char *, size_t, const void *, size_t) = dlsym(RTLD_NEXT, "PMIx_Lookup");
+    return finds_nothing && strstr(data + KEY, ":accept") ? TIMED_OUT : own(data, count, info, infos);
+}
+
+/* Those who connect do so too early. */
+static void meet_late(bool connects, const char *port, MPI_Comm local) {
+    MPI_Comm made = MPI_COMM_WORLD;
+    if (connects) {
+        finds_nothing = true;
+        event("absent %d", class_of(MPI_Comm_connect(port, MPI_INFO_NULL, 0, local, &made)));
+        finds_nothing = false;
+        if (made != MPI_COMM_NULL) event("half-built");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    int code = connects ? MPI_Comm_connect(port, MPI_INFO_NULL, 0, local, &made)
+                        : MPI_Comm_accept(port, MPI_INFO_NULL, 0, local, &made);
+    if (code == MPI_SUCCESS) code = MPI_Barrier(made);
+    event("result %d", class_of(code));
+    if (code == MPI_SUCCESS) MPI_Comm_free(&made);
+}
+
 int main(int count, char **arguments) {
     const char *dir = "";
     int victim = -1;
+    bool is_absent = false;
     for (int i = 1; i + 1 < count; i += 2) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[i + 1];
+        else if (!strcmp(arguments[i + 1], "absent")) is_absent = true;
         else if (!strcmp(arguments[i], "--victim")) victim = atoi(arguments[i + 1]);
     }
     enter_world(&count, &arguments, dir);
@@ -38,6 +74,11 @@ int main(int count, char **arguments) {
     static char ports[PORTS][MPI_MAX_PORT_NAME];
     for (int i = 0; world_rank == 0 && i < PORTS; i++) MPI_Open_port(MPI_INFO_NULL, ports[i]);
     MPI_Bcast(ports, sizeof ports, MPI_CHAR, 0, MPI_COMM_WORLD);
+    if (is_absent) {
+        meet_late(connects, ports[0], local);
+        leave_world();
+        return 0;
+    }
     MPI_Request from_victim;
     int never, all_good = true, met = 0, code = MPI_SUCCESS, one = 1, members = 0;
     if (world_rank != victim) MPI_Irecv(&never, 1, MPI_INT, victim, TAG, MPI_COMM_WORLD, &from_victim);
@@ -68,6 +109,6 @@ int main(int count, char **arguments) {
     MPIX_Comm_shrink(MPI_COMM_WORLD, &living);
     code = MPI_Allreduce(&one, &members, 1, MPI_INT, MPI_SUM, living);
     event("again %d %d", class_of(code), members);
-    event("finalized %d", MPI_Finalize());
+    leave_world();
     return 0;
 }

@@ -326,6 +326,6 @@ int main(int count, char **arguments) {
         wait_for_death(&from_victim[k]);
     }
     event("done");
-    event("finalized %d", MPI_Finalize());
+    leave_world();
     return 0;
 }

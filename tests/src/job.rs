@@ -19,6 +19,9 @@ const PREFIX: &str = "psensor_ringwatch_";
 /// How long the ranks may take to come to the point where the fault strikes.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
+/// A program may have a function of PMIx's of its own that only other libraries call.
+const MAY_REPLACE: &str = "-Wl,--export-dynamic-symbol=PMIx_Lookup";
+
 /// Suspicion timeout of the tests' jobs.
 pub const TIMEOUT: Duration = Duration::from_millis(300);
 /// How long their ranks may be stopped.
@@ -303,7 +306,10 @@ pub fn compile(name: &str, compiler: &str) -> PathBuf {
     let source = format!("{}/programs/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let new = target.with_extension("new");
     let new_text = new.display().to_string();
-    run(compiler, &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", &new_text, &source, "-lpthread"]);
+    run(
+        compiler,
+        &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", &new_text, &source, "-lpthread", MAY_REPLACE],
+    );
     fs::rename(&new, &target).expect("/tmp can be written");
     target
 }

@@ -94,3 +94,35 @@ fn nobody_waits_for_a_group_that_has_lost_a_member() {
         }
     });
 }
+
+/// What those who waited have published does not stay: whoever comes later would take it for their next word.
+#[test]
+fn all_of_a_group_hear_of_the_same_error_where_nobody_comes_and_meet_later_at_the_same_port() {
+    let program = compile("meets", "mpicc");
+    let job = |uniform| {
+        let options = ["--mca", "coll_ringwatch_error_uniform", uniform];
+        Job::new().options(&options).diarist(&program).arguments(&["--victim", "absent"])
+    };
+    in_lab(|lab| {
+        for uniform in ["local", "create", "local", "create"] {
+            let outcome = job(uniform).run(lab);
+            let of = |rank, event| outcome.diaries.first(rank, event).map(Entry::text);
+            let absent: Vec<_> = (4..8).map(|rank| of(rank, "absent")).collect();
+            let are_alike = absent.iter().all(|one| one.is_some() && *one == absent[0]);
+            let is_no_death = !matches!(absent[0].as_deref(), Some(SUCCESS | PROC_FAILED));
+            outcome.require(are_alike && is_no_death, &format!("one error, and no death: {absent:?} ({uniform})"));
+            let results: Vec<_> = (0..8).map(|rank| of(rank, "result")).collect();
+            let have_met = results.iter().all(|one| one.as_deref() == Some(SUCCESS));
+            outcome.require(have_met, &format!("all meet later: {results:?} ({uniform})"));
+            outcome.require(!outcome.diaries.all("half-built").any(|_| true), "no half-built handle");
+            (0..8).for_each(|rank| _ = outcome.finalized(rank));
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
+    });
+}
+
+/// Then what they meet on is equipped by the thread that waits.
+#[test]
+fn all_of_a_uniform_group_meet_the_other_one_while_other_threads_are_in_mpi() {
+    all_of_a_group_meet_or_none(|| Job::new().environment("RINGWATCH_TEST_WAITER", "1"), 1);
+}

@@ -195,6 +195,18 @@ fn constructors_of_windows_and_files_where_all_collectives_are_uniform() {
     strike_all("coll", "", &WINDOWS_AND_FILES);
 }
 
+/// Of which Open MPI then settles the number, and chooses the collectives, in the thread that waits.
+#[test]
+fn constructors_while_other_threads_are_in_mpi() {
+    in_lab(|lab| {
+        for seed in 1..=repetitions() {
+            for group in CONSTRUCTORS.chunks(AT_ONCE).chain(WINDOWS_AND_FILES.chunks(AT_ONCE)) {
+                strike(lab, Job::new().environment("RINGWATCH_TEST_WAITER", "1"), "create", "set", seed, group);
+            }
+        }
+    });
+}
+
 /// Of processes that share memory.
 #[test]
 fn constructor_of_shared_windows() {
