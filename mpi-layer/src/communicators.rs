@@ -76,8 +76,8 @@ impl Part {
 
     /// Gives it a value of a property.
     pub fn set(&self, which: usize, value: c_int) {
-        if let Some(all) = present().filter(|all| all.lives(self.comm, Some(self.index))) {
-            all.adopt(self.comm, which, value, SHOWN);
+        if present().is_some_and(|all| all.lives(self.comm, Some(self.index))) {
+            set(self.comm.handle(), which, value);
         }
     }
 }

@@ -16,8 +16,10 @@
 //! messages of it can arrive, it is held.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::mem::transmute;
+use std::panic::catch_unwind;
 use std::sync::Mutex;
 
 use crate::communicators::{self, Part};
@@ -30,7 +32,7 @@ use crate::requests::Request;
 use crate::scope::Scope;
 use crate::statement::{About, ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
 use crate::uniformity::Uniformity;
-use crate::{calls, numbers, uniform};
+use crate::{calls, groups, numbers, uniform};
 
 /// What is being made.
 static UNDER_WAY: Mutex<Vec<Construction>> = Mutex::new(Vec::new());
@@ -80,7 +82,7 @@ impl Construction {
 
 /// Whether this thread can make something here, and is not about it.
 pub fn is_possible() -> bool {
-    MINE.get() == 0 && Internals::fitting().is_some()
+    MINE.get() == 0 && groups::sees_activations() && Internals::fitting().is_some()
 }
 
 /// Whether this thread makes something.
@@ -248,10 +250,9 @@ pub fn equipped(part: Communicator) {
 
 /// Whether somebody has died among those with whom this thread makes something, as far as is known here or was told.
 pub fn is_struck() -> bool {
-    let damaged = |base: usize| Internals::get().is_some_and(|mpi| damage(mpi, base as Object).is_some());
-    let mine = Some(MINE.get()).filter(|base| *base != 0);
-    let is_struck = |base| with_one(|one| one.is_of(base), |construction| construction.struck).unwrap_or(false);
-    mine.is_some_and(|base| is_struck(base) || damaged(base))
+    let mine = MINE.get();
+    let is_damaged = || Internals::get().is_some_and(|mpi| damage(mpi, mine as Object).is_some());
+    with_one(|one| one.is_of(mine), |one| one.struck).is_some_and(|struck| struck || is_damaged())
 }
 
 /// Stands in place of all collectives of a communicator that this process has alone.
@@ -270,8 +271,42 @@ pub fn member_died(comm: Object) {
     parts.iter().for_each(Part::revoke);
 }
 
+/// The members agree on the number of a communicator, or on a step after that.
+struct Numbering {
+    /// The communicator in which they do.
+    base: usize,
+    /// What this process proposes, and where their choice is put: so many integers.
+    proposal: usize,
+    choice: usize,
+    count: usize,
+    /// The one in place comes last and waits for the others only.
+    is_last: bool,
+    /// Who else hears of its end.
+    on_complete: Option<OnComplete>,
+}
+
+type OnComplete = unsafe extern "C" fn(*mut Request) -> c_int;
+
+/// By their requests.
+static NUMBERINGS: Mutex<BTreeMap<usize, Numbering>> = Mutex::new(BTreeMap::new());
+
+impl Numbering {
+    /// This process's own choice holds.
+    ///
+    /// # Safety
+    /// What Open MPI has passed for it, which it keeps until the request has been looked at.
+    unsafe fn fail(&self) {
+        if !self.is_last {
+            // SAFETY: as required of the caller.
+            unsafe { (self.choice as *mut c_int).copy_from(self.proposal as *const c_int, self.count) };
+            with_one(|one| one.is_made_of(self.base), |construction| construction.alone = true);
+        }
+    }
+}
+
 /// Stands in place of `MPI_Iallreduce` where only the number of a duplicate is agreed on. If that fails, this process's own
-/// choice holds, and the others do not get it.
+/// choice holds, and the others do not get it; the request ends well. It waits for nobody: Open MPI calls it in a step in front
+/// of which steps of others may wait.
 unsafe extern "C" fn number(
     sent: *const c_int,
     got: *mut c_int,
@@ -292,43 +327,61 @@ unsafe extern "C" fn number(
         *mut *mut Request,
         Object,
     ) -> c_int;
-    let is_its = |one: &Construction| one.is_made_of(comm as usize);
-    let stock_of = |one: &mut Construction| one.bases.iter().find(|base| base.0 == comm as usize).map(|base| base.1);
-    let (Some(mpi), Some(stock)) = (Internals::get(), with_one(is_its, stock_of).flatten()) else {
-        return ERR_INTERN;
+    let is_last = sent as usize == IN_PLACE || std::ptr::eq(sent, got);
+    let begin = |one: &mut Construction| {
+        let stock = one.bases.iter().find(|base| base.0 == comm as usize)?.1;
+        one.alone &= !one.numbered;
+        one.numbered = is_last;
+        Some((stock, one.alone || one.struck))
     };
+    let begun = with_one(|one| one.is_made_of(comm as usize), begin).flatten();
+    let (Some(mpi), Some((stock, is_hopeless))) = (Internals::get(), begun) else { return ERR_INTERN };
     // SAFETY: the stock function of this place.
     let stock = unsafe { transmute::<Object, Stock>(stock as Object) };
-    // The one in place comes last and waits for the others only.
-    let is_last = sent as usize == IN_PLACE || std::ptr::eq(sent, got);
-    let is_hopeless = with_one(is_its, |construction| {
-        construction.alone &= !construction.numbered;
-        construction.numbered = is_last;
-        construction.alone || construction.struck
-    });
-    let is_hopeless = is_hopeless.unwrap_or(false);
+    let (base, proposal, choice) = (comm as usize, sent as usize, got as usize);
+    let count_of = usize::try_from(count).unwrap_or(0);
+    let mut numbering = Numbering { base, proposal, choice, count: count_of, is_last, on_complete: None };
     // SAFETY: the stock function with the arguments that were meant for it; Open MPI passes as many integers in and out, or
-    // the same ones twice.
+    // the same ones twice, and looks at the request when this has returned.
     unsafe {
-        let mut own = std::ptr::null_mut();
-        let mut code = ERR_PROC_FAILED;
-        if !is_hopeless {
-            code = stock(sent, got, count, kind, operation, comm, &mut own, module);
+        if is_hopeless || stock(sent, got, count, kind, operation, comm, request, module) != 0 {
+            numbering.fail();
+            request.write(mpi.requests.empty());
+            return 0;
         }
-        if code == 0 {
-            while !Request::is_complete(own) {
-                mpi.progress();
+        let own = *request;
+        if own != mpi.requests.empty() {
+            numbering.on_complete = (*own).on_complete;
+            lock(&NUMBERINGS).insert(own as usize, numbering);
+            (*own).on_complete = Some(numbered);
+            // In another thread it may have been complete before that.
+            if Request::is_complete(own) {
+                settle(own);
             }
-            code = Request::code(own);
-            Request::give_back(own);
         }
-        if code != 0 && !is_last {
-            got.copy_from(sent, usize::try_from(count).unwrap_or(0));
-            with_one(is_its, |construction| construction.alone = true);
-        }
-        request.write(mpi.requests.empty());
     }
     0
+}
+
+/// The request of a numbering is about to complete.
+unsafe extern "C" fn numbered(request: *mut Request) -> c_int {
+    // SAFETY: Open MPI passes its request.
+    let _ = catch_unwind(|| unsafe { settle(request) });
+    0
+}
+
+/// # Safety
+/// The request of a numbering that has ended.
+unsafe fn settle(request: *mut Request) {
+    let Some(numbering) = lock(&NUMBERINGS).remove(&(request as usize)) else { return };
+    // SAFETY: as required of the caller.
+    unsafe {
+        numbering.on_complete.into_iter().for_each(|hear| _ = hear(request));
+        if Request::code(request) != 0 {
+            numbering.fail();
+            (*request).set_code(0);
+        }
+    }
 }
 
 /// Of a table of collective functions.

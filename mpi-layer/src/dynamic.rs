@@ -8,7 +8,9 @@
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
+use crate::endpoints;
 use crate::members;
 use crate::objects::Object;
 use crate::openmpi::Library;
@@ -40,13 +42,28 @@ unsafe impl Sync for Dynamic {}
 
 /// A communicator has been made. Only after `MPI_Init`.
 pub fn made(comm: Object) {
-    static FOUND: OnceLock<Option<Dynamic>> = OnceLock::new();
-    if let Some(mpi) = FOUND.get_or_init(Dynamic::find) {
-        mpi.made(comm);
+    if let Some(mpi) = Dynamic::get().filter(|mpi| mpi.unmark(comm) && number(mpi.is_inter, comm) != 0) {
+        mpi.look_up_other_side(comm, |_| true);
     }
 }
 
+/// One with two groups has a number, and has not been made in the end: somebody has died. Returns whether all others can be told.
+pub fn given_up(comm: Object) -> bool {
+    Dynamic::get().is_some_and(|mpi| {
+        mpi.unmark(comm);
+        let (is_met, lives) = (|process: &usize| process & 1 == 0, |process: &usize| !endpoints::is_dead(*process));
+        let others = mpi.look_up_other_side(comm, |process| is_met(process) && lives(process));
+        let can_be_told = |process| is_met(process) && (!lives(process) || endpoints::is_reached(*process));
+        !others.is_empty() && others.iter().all(can_be_told)
+    })
+}
+
 impl Dynamic {
+    fn get() -> Option<&'static Self> {
+        static FOUND: OnceLock<Option<Dynamic>> = OnceLock::new();
+        FOUND.get_or_init(Self::find).as_ref()
+    }
+
     /// `None` if this Open MPI lacks something or has other structs.
     fn find() -> Option<Self> {
         let library = Library::loaded()?;
@@ -69,33 +86,36 @@ impl Dynamic {
         (rank == number(mpi.rank, mpi.world) && flags & INTRINSIC != 0).then_some(mpi)
     }
 
-    fn made(&self, comm: Object) {
+    /// Takes the mark off; returns whether there was one.
+    fn unmark(&self, comm: Object) -> bool {
         // SAFETY: a communicator that lives, in an Open MPI whose communicators have been looked at.
         unsafe {
             let flags = comm.byte_add(FLAGS).cast::<u32>();
-            if flags.read() & DYNAMIC == 0 {
-                return;
+            let is_marked = flags.read() & DYNAMIC != 0;
+            if is_marked {
+                flags.write(flags.read() & !DYNAMIC);
+                *self.marked -= 1;
             }
-            flags.write(flags.read() & !DYNAMIC);
-            *self.marked -= 1;
-        }
-        if number(self.is_inter, comm) != 0 {
-            self.look_up_other_side(comm);
+            is_marked
         }
     }
 
-    fn look_up_other_side(&self, comm: Object) {
-        let mut group = std::ptr::null_mut();
+    /// Looks up those of the other group that are `meant`; returns all of it.
+    fn look_up_other_side(&self, comm: Object, meant: impl Fn(&usize) -> bool) -> Vec<usize> {
+        let (mut group, mut all) = (std::ptr::null_mut(), Vec::new());
         // SAFETY: an intercommunicator that lives, and its group, which is given back.
         unsafe {
             if (self.remote_group)(comm, &mut group) != 0 {
-                return;
+                return all;
             }
             if let Some(list) = members::list(group) {
-                (*self.add_processes)(list.as_ptr().cast(), list.len());
+                all = list.iter().map(|process| process.load(Ordering::Acquire)).collect();
+                let meant: Vec<_> = all.iter().copied().filter(meant).collect();
+                (*self.add_processes)(meant.as_ptr().cast(), meant.len());
             }
             (self.group_free)(&mut group);
         }
+        all
     }
 }
 

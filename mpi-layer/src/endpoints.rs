@@ -56,6 +56,11 @@ pub fn is_dead(process: usize) -> bool {
     process != 0 && unsafe { !(process as Object).byte_add(IS_ACTIVE).cast::<bool>().read_volatile() }
 }
 
+/// Whether messages can be sent to a process.
+pub fn is_reached(process: usize) -> bool {
+    OpenMpi::get().is_some_and(|open_mpi| !open_mpi.endpoints(process).is_empty())
+}
+
 /// Has Open MPI take a process for one that it has not heard of as dead.
 pub fn forget_death(process: usize) {
     // SAFETY: as above; Open MPI writes the same in its place.

@@ -69,6 +69,8 @@ struct Stock {
 }
 
 static STOCK: OnceLock<Stock> = OnceLock::new();
+/// Open MPI activates communicators by a function of this module.
+static SEES_ACTIVATIONS: AtomicBool = AtomicBool::new(false);
 
 /// A call of `MPI_Comm_create_group`; or a number that is being settled, or what follows it, in two groups. It lives as long as
 /// it has steps or is being made.
@@ -130,11 +132,17 @@ fn stand(library: &Library) -> Option<()> {
         library.redirect_all(&[
             (CREATE_GROUP, create_group as *const c_void),
             (ACTIVATE, activate as *const _),
-            (ACTIVATE_AND_WAIT, activate_and_wait as *const _),
             (APPEND, append as *const _),
         ]);
+        let is_seen = library.redirect(ACTIVATE_AND_WAIT, activate_and_wait as *const _);
+        SEES_ACTIVATIONS.store(is_seen, Ordering::Release);
     }
     Some(())
+}
+
+/// Whether it is known which communicator is made of which.
+pub fn sees_activations() -> bool {
+    SEES_ACTIVATIONS.load(Ordering::Acquire)
 }
 
 /// A turn of the progress loop: what waits for messages in a communicator in which somebody has died, or that was revoked,

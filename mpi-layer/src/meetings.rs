@@ -9,7 +9,7 @@
 //! * the rest runs on a communicator of the group that nobody else has, and whoever gives up revokes that. Not where processes
 //!   are spawned: Open MPI names the world to the runtime by one word in place of all its members, and a spawned process that
 //!   dies before it has left `MPI_Init` ends the job;
-//! * where it fails after the new communicator has its number that is revoked, too, since the other group may have it;
+//! * where it fails once the new communicator has its number, that one is revoked, too: the other group may have it;
 //! * a root that cannot succeed tells the other one, which waits for its word;
 //! * the members of a uniform communicator agree on how it has ended. Each group does so for itself;
 //! * a communicator that fails keeps its number, in which the other side may send still ([`numbers`]).
@@ -19,6 +19,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock};
 
@@ -53,7 +54,8 @@ type Spawn = unsafe extern "C" fn(c_int, Object, Object, *const c_int, *const Ob
 type Exchange = unsafe extern "C" fn(*const Info, *mut Published, c_int) -> c_int;
 type Split = unsafe extern "C" fn(Object, c_int, c_int, *mut Object, bool) -> c_int;
 type Publish = unsafe extern "C" fn(*const Info, usize) -> c_int;
-type Unpublish = unsafe extern "C" fn(*const *const c_char, *const Info, usize) -> c_int;
+type Unpublish = unsafe extern "C" fn(*const *const c_char, *const Info, usize, Done, Object) -> c_int;
+type Done = unsafe extern "C" fn(c_int, Object);
 type Revoke = unsafe extern "C" fn(Object) -> c_int;
 
 /// `pmix_key_t`
@@ -102,6 +104,9 @@ struct Published {
     key: Key,
     value: Value,
 }
+
+const _: () = assert!(size_of::<Value>() == 32 && size_of::<Info>() == 552);
+const _: () = assert!(offset_of!(Info, value) == 520 && offset_of!(Published, value) == 776);
 
 struct Stock {
     connect_accept: ConnectAccept,
@@ -180,7 +185,7 @@ fn stand(library: &Library) -> Option<()> {
             exchange: library.function(EXCHANGE)?,
             split: library.function(c"ompi_comm_split")?,
             publish: library.function(c"PMIx_Publish")?,
-            unpublish: library.function(c"PMIx_Unpublish")?,
+            unpublish: library.function(c"PMIx_Unpublish_nb")?,
             revoke: library.function(c"ompi_comm_revoke_internal")?,
             null: library.predefined(c"ompi_mpi_comm_null")? as usize,
         };
@@ -276,16 +281,18 @@ unsafe extern "C" fn exchange(own: *const Info, others: *mut Published, seconds:
 }
 
 impl Stock {
-    /// Takes back what nobody has read.
+    /// Takes back what nobody has read. It waits for nothing: what is published later comes there later.
     ///
     /// # Safety
     /// While the runtime is there.
     unsafe fn take_back(&self, key: &CStr) {
         let keys = [key.as_ptr(), std::ptr::null()];
-        // SAFETY: as required of the caller; a list with its end.
-        let _ = unsafe { (self.unpublish)(keys.as_ptr(), std::ptr::null(), 0) };
+        // SAFETY: as required of the caller; a list with its end, which is copied.
+        let _ = unsafe { (self.unpublish)(keys.as_ptr(), std::ptr::null(), 0, taken_back, std::ptr::null_mut()) };
     }
 }
+
+unsafe extern "C" fn taken_back(_status: c_int, _data: Object) {}
 
 /// Publishes that nobody comes in place of those who are there.
 ///
@@ -413,18 +420,22 @@ impl Call<'_> {
     unsafe fn meet_on(&self, own: Object) -> (c_int, bool) {
         // SAFETY: as required of the caller.
         unsafe {
-            let (mut code, failure, made) = self.ask_and_meet(own, false);
+            let (mut code, meeting) = self.ask_and_meet(own, false);
+            let failure = meeting.as_ref().and_then(|meeting| meeting.exchange.as_ref()?.failure);
             // A root without an answer has left before the first collective, in which the others are.
             if let Some(Ok(port)) = failure.map(|reason| CString::new(format!("{ERROR}{}", reason + TOLD))) {
                 code = (self.stock.connect_accept)(own, self.root, port.as_ptr(), self.connects, self.made);
             }
-            if let Some(made) = made {
+            if let Some(made) = meeting.and_then(|meeting| meeting.made) {
                 let made = made as Object;
                 if code == 0 {
                     self.mpi.classes.release(made);
                 } else {
-                    dynamic::made(made);
-                    (self.stock.revoke)(made);
+                    // First what is known of deaths: nobody answers for a dead node.
+                    self.mpi.progress();
+                    if dynamic::given_up(made) {
+                        (self.stock.revoke)(made);
+                    }
                 }
             }
             let is_told = code <= TOLD;
@@ -432,15 +443,15 @@ impl Call<'_> {
         }
     }
 
-    /// Open MPI's function; returns its code, why the root had no answer, and what was made.
+    /// Open MPI's function; returns its code, and what has become of the meeting.
     ///
     /// # Safety
     /// As above.
-    unsafe fn ask_and_meet(&self, own: Object, refuses: bool) -> (c_int, Option<c_int>, Option<usize>) {
+    unsafe fn ask_and_meet(&self, own: Object, refuses: bool) -> (c_int, Option<Meeting>) {
         // SAFETY: as required of the caller.
         unsafe {
             let is_root = self.mpi.rank_in(self.comm) == self.root;
-            let exchange = self.port().filter(|_| is_root).map(|port| {
+            let exchange = is_root.then(|| self.port()).flatten().map(|port| {
                 let key = [port.as_bytes(), MEMBERS[usize::from(self.connects)]].concat();
                 Asking { key, refuses, failure: None }
             });
@@ -450,8 +461,7 @@ impl Call<'_> {
             let code = (self.stock.connect_accept)(own, self.root, self.port, self.connects, self.made);
             let mut meetings = lock(&MEETINGS);
             let place = meetings.iter().position(|meeting| meeting.own == own as usize);
-            let meeting = place.map(|place| meetings.swap_remove(place));
-            meeting.map_or((code, None, None), |one| (code, one.exchange.and_then(|asking| asking.failure), one.made))
+            (code, place.map(|place| meetings.swap_remove(place)))
         }
     }
 

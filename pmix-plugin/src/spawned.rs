@@ -18,8 +18,7 @@ const PARENT_PORT: &CStr = c"OMPI_PARENT_PORT";
 /// # Errors
 /// A sentence for the user.
 pub fn launch(job: &Job, nspace: &CStr, rank_nodes: &[NodeId], runtime: &dyn Runtime) -> Result<Vec<u8>, String> {
-    let port = runtime.job_variable(nspace, PARENT_PORT);
-    let is_awaited = port.is_none_or(|port| port.is_some_and(|port| !port.is_empty()));
+    let is_awaited = runtime.job_variable(nspace, PARENT_PORT).is_none_or(|port| !port.is_empty());
     let spawned = job.jobs.plan(nspace.to_string_lossy().into_owned(), rank_nodes.to_vec(), is_awaited);
     encode(&spawned.ok_or("more ranks were spawned than there are numbers")?).map_err(|error| error.to_string())
 }

@@ -33,9 +33,9 @@ pub trait Runtime: Send + Sync {
     fn daemon_of(&self, nspace: &CStr, rank: u32) -> Option<u32>;
     /// Host of a process, a daemon's or a rank's, or `None` if it is not known. Only in PRRTE's own thread.
     fn host_of(&self, nspace: &CStr, rank: u32) -> Option<String>;
-    /// Value of a variable that the launch of a job itself gives its ranks: `None` if this release cannot tell, `Some(None)` if
-    /// there is no such variable. Only in PRRTE's own thread.
-    fn job_variable(&self, nspace: &CStr, name: &CStr) -> Option<Option<String>>;
+    /// Value of a variable that the launch of a job itself gives its ranks; `None` if there is none, or this release cannot
+    /// tell. Only in PRRTE's own thread.
+    fn job_variable(&self, nspace: &CStr, name: &CStr) -> Option<String>;
     /// Has the errors and ends of processes shown to `rw_plugin_proc_state`, and messages that cannot be sent to
     /// `rw_plugin_send_failed`, before PRRTE acts on them. Only while PRRTE's own
     /// thread waits for this one.

@@ -127,13 +127,13 @@ impl Runtime for Prte3 {
         }
     }
 
-    fn job_variable(&self, nspace: &CStr, name: &CStr) -> Option<Option<String>> {
+    fn job_variable(&self, nspace: &CStr, name: &CStr) -> Option<String> {
         let job = self.job?;
         // SAFETY: the function's own address, in a release with such jobs; the string is PRRTE's, and is copied while its
         // thread waits.
         unsafe {
             let value = prte::rw_prte3_job_variable(job, nspace.as_ptr(), name.as_ptr());
-            Some((!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned()))
+            (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
         }
     }
 

@@ -207,6 +207,24 @@ fn constructors_while_other_threads_are_in_mpi() {
     });
 }
 
+/// Neither waits for the other, in whichever order each process comes to the two.
+#[test]
+fn two_threads_make_things_at_the_same_time() {
+    in_lab(|lab| {
+        for uniform in ["local", "create"] {
+            let options = ["--mca", "coll_ringwatch_error_uniform", uniform];
+            let job = Job::new().ranks(4).options(&options).diarist(&compile("makers", "mpicc")).limit(LIMIT);
+            let outcome = job.run(lab);
+            for rank in 0..4 {
+                let made = outcome.diaries.first(rank, "made").map(Entry::text);
+                outcome.require(made.as_deref() == Some("0"), &format!("rank {rank} makes all ({uniform}): {made:?}"));
+                outcome.finalized(rank);
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
+    });
+}
+
 /// Of processes that share memory.
 #[test]
 fn constructor_of_shared_windows() {

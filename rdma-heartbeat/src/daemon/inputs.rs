@@ -144,6 +144,13 @@ impl Daemon {
         self.startup.is_awaited(rank) && self.job.node_of(rank) == Some(self.startup.me)
     }
 
+    /// Whether it is no rank, but a program without MPI on this node: its end is no failure.
+    fn is_program_here(&self, rank: u32) -> bool {
+        let is_program = self.startup.is_spawned(rank) && !self.startup.is_awaited(rank);
+        let comes_not = || self.startup.launch.ranks_register && !self.watch.has_come(rank, &self.segment);
+        is_program && self.job.node_of(rank) == Some(self.startup.me) && comes_not()
+    }
+
     fn connection_lost(&mut self, node: u32, now: Time) {
         if self.startup.me != 0 || self.ending.is_some() {
             return;
@@ -175,6 +182,7 @@ impl Daemon {
     /// A rank of this node, or one that the runtime reports.
     pub(super) fn rank_is_dead(&mut self, rank: u32, reason: RankReason, now: Time) {
         if self.job.is_dead(rank)
+            || self.is_program_here(rank)
             || self.resigned
             || self.ending.is_some()
             || self.waiting.iter().any(|(waiting, _)| *waiting == rank)
