@@ -195,7 +195,7 @@ pub fn words(bytes: &[u8]) {
         }
         while flags.tend(now).is_some() {}
         assert!(!flags.raise(3), "nobody reads them");
-        assert_eq!(flags.look(), None);
+        assert_eq!(flags.look(now), None);
     }
     assert_eq!((flags.incoming(), flags.outgoing(), flags.counters().seen), (None, None, 0));
 }

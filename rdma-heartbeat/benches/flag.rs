@@ -33,7 +33,7 @@ fn connected() -> (Flags, Flags) {
             observer.take(Time::ZERO, EMITTER, address, &word);
         }
     }
-    observer.look();
+    observer.look(Time::ZERO);
     (emitter, observer)
 }
 
@@ -41,7 +41,7 @@ fn connected() -> (Flags, Flags) {
 #[divan::bench(sample_count = 1000, sample_size = 1000)]
 fn check(bencher: Bencher) {
     let (_emitter, mut observer) = connected();
-    bencher.bench_local(|| observer.look());
+    bencher.bench_local(|| observer.look(Time::ZERO));
 }
 
 /// One flag, at both sides: raised, seen and verified.
@@ -50,7 +50,7 @@ fn raise_and_see(bencher: Bencher) {
     let (mut emitter, mut observer) = connected();
     bencher.bench_local(|| {
         emitter.raise(OBSERVER);
-        assert!(observer.look().is_some());
+        assert!(observer.look(Time::ZERO).is_some());
     });
 }
 

@@ -114,7 +114,7 @@ impl End {
     /// Looks for heartbeats and says when the last of the new ones came. A flag says so by one load of memory; the
     /// sockets are asked for datagrams only where there are no flags.
     pub fn look(&mut self, now: Time) -> Option<Time> {
-        let is_raised = self.flags.look().is_some();
+        let is_raised = self.flags.look(now).is_some();
         if is_raised || self.carrier == Carrier::None {
             return Some(now);
         }

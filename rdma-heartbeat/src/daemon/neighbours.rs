@@ -38,7 +38,7 @@ pub(crate) fn look(
     while let Some((to, word)) = flags.tend(now) {
         network.send(to, &Message::Transport { word });
     }
-    if let Some(emitter) = flags.look() {
+    if let Some(emitter) = flags.look(now) {
         member.saw(now, emitter, actions);
     }
 }

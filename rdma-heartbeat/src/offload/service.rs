@@ -274,7 +274,7 @@ impl Service {
         while let Some((_, word)) = self.host_flags.tend(now) {
             self.pipe.send(&FromService::Word(word));
         }
-        if self.host_flags.look().is_some() {
+        if self.host_flags.look(now).is_some() {
             self.host_seen = now;
         }
         if now < self.host_seen + self.config.timeout || self.is_silent || self.is_closed {

@@ -183,8 +183,8 @@ impl Flags {
     }
 
     /// Looks whether the emitter has raised another flag: one load of memory, if it has not.
-    pub fn look(&mut self) -> Option<NodeId> {
-        self.incoming.look(&mut self.counters, self.shop.name())
+    pub fn look(&mut self, now: Time) -> Option<NodeId> {
+        self.incoming.look(now, &mut self.counters, self.shop.name())
     }
 
     /// How the emitter's heartbeats come, if not as datagrams.

@@ -177,7 +177,7 @@ impl Pair {
             while let Some((to, word)) = flags.tend(now) {
                 network.send(to, &Message::Transport { word });
             }
-            assert_eq!(flags.look(), None);
+            assert_eq!(flags.look(now), None);
             std::thread::sleep(PERIOD / 4);
             self.over.exists().then_some(())
         });

@@ -11,12 +11,17 @@ use crate::transport::flag::FlagKey;
 use crate::transport::means::Inlet;
 use crate::transport::workshop::Job;
 
+/// How long no other value is looked at after one that was not the emitter's: so often somebody may guess.
+pub(super) const GUESS: Duration = Duration::from_millis(1);
+
 /// What a node knows of its emitter's flags.
 pub(super) struct Incoming {
     emitter: Option<NodeId>,
     slot: Option<Slot>,
     next_epoch: u64,
     next_offer: Time,
+    /// When the next value is looked at.
+    next_guess: Time,
     /// How long the next offer is waited for, doubled every time.
     patience: Duration,
     first_patience: Duration,
@@ -40,6 +45,7 @@ impl Incoming {
             slot: None,
             next_epoch: epoch,
             next_offer: Time::ZERO,
+            next_guess: Time::ZERO,
             patience,
             first_patience: patience,
         }
@@ -124,14 +130,15 @@ impl Incoming {
     }
 
     /// The emitter, if it has raised another flag.
-    pub fn look(&mut self, counters: &mut FlagCounters, means: &str) -> Option<NodeId> {
+    pub fn look(&mut self, now: Time, counters: &mut FlagCounters, means: &str) -> Option<NodeId> {
         let slot = self.slot.as_mut()?;
         let value = slot.inlet.as_ref()?.load();
-        if value == slot.value {
+        if value == slot.value || now < self.next_guess {
             return None;
         }
         slot.value = value;
         let Some(count) = slot.key.count(value).filter(|count| *count > slot.count) else {
+            self.next_guess = now + GUESS;
             counters.refused += 1;
             if counters.refused == 1 {
                 let node = self.emitter;

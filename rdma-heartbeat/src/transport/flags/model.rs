@@ -85,11 +85,11 @@ fn flags_are_seen_in_order_once_each_and_the_last_for_certain() {
                 assert!(emitter.raise(OBSERVER));
             }
         });
-        let early = (0..2).filter(|_| observer.look().is_some()).count();
+        let early = (0..2).filter(|_| observer.look(Time::ZERO).is_some()).count();
         emitting.join().expect("the emitter does not fail");
         // Whatever was raised before is seen by now.
-        let late = usize::from(observer.look().is_some());
-        assert_eq!(observer.look(), None, "nothing is seen twice");
+        let late = usize::from(observer.look(Time::ZERO).is_some());
+        assert_eq!(observer.look(Time::ZERO), None, "nothing is seen twice");
         let counters = *observer.counters();
         assert_eq!(counters.seen, (early + late) as u64);
         assert_eq!((counters.seen + counters.overtaken, counters.refused), (u64::from(FLAGS), 0));

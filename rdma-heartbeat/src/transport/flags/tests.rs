@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::super::means::{Inlet, Means, Outlet};
 use super::super::workshop::AtOnce;
+use super::incoming::GUESS;
 use super::*;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -138,6 +139,10 @@ impl Couple {
         again.or_else(|| self.emitter.tend(self.now).map(|(_, word)| word))
     }
 
+    fn look(&mut self) -> Option<NodeId> {
+        self.observer.look(self.now)
+    }
+
     fn beats(&mut self, count: usize) -> Vec<bool> {
         (0..count).map(|_| self.beat()).collect()
     }
@@ -147,9 +152,9 @@ impl Couple {
 fn heartbeats_become_flags_that_are_seen_once_each() {
     let mut couple = couple(true);
     assert_eq!(couple.beats(3), [true, false, false]);
-    assert_eq!((couple.observer.look(), couple.observer.look()), (Some(EMITTER), None));
+    assert_eq!((couple.look(), couple.look()), (Some(EMITTER), None));
     assert_eq!(couple.beats(1), [false]);
-    assert_eq!((couple.observer.look(), couple.observer.look()), (Some(EMITTER), None));
+    assert_eq!((couple.look(), couple.look()), (Some(EMITTER), None));
     assert_eq!((couple.emitter.outgoing(), couple.observer.incoming()), (Some("memory"), Some("memory")));
     assert_eq!((couple.emitter.incoming(), couple.observer.outgoing()), (None, None));
     assert_eq!(*couple.observer.counters(), FlagCounters { seen: 2, overtaken: 1, ..FlagCounters::default() });
@@ -162,7 +167,7 @@ fn datagrams_go_on_until_flags_are_acknowledged() {
     let offer = couple.offer().unwrap();
     let answer = couple.answer(&offer).unwrap();
     assert!(!couple.emitter.raise(OBSERVER) && couple.emitter.outgoing().is_none());
-    assert_eq!(couple.observer.look(), Some(EMITTER));
+    assert_eq!(couple.look(), Some(EMITTER));
     couple.observer.take(couple.now, EMITTER, address(), &answer);
     couple.observer.tend(couple.now);
     assert!(couple.emitter.raise(OBSERVER));
@@ -173,7 +178,7 @@ fn datagrams_go_on_until_flags_are_acknowledged() {
 fn an_error_leads_back_to_datagrams_and_on_to_another_slot() {
     let mut couple = couple(true);
     couple.beats(2);
-    couple.observer.look();
+    couple.look();
     let old = couple.memory.last().value.load(Relaxed);
     couple.memory.is_broken.store(true, Relaxed);
     couple.now += TIMEOUT;
@@ -183,10 +188,10 @@ fn an_error_leads_back_to_datagrams_and_on_to_another_slot() {
     assert_eq!(couple.beats(60).iter().filter(|datagram| !**datagram).count(), 0);
     couple.now += RAREST;
     assert_eq!(couple.beats(2), [true, false]);
-    assert_eq!(couple.observer.look(), Some(EMITTER));
+    assert_eq!(couple.look(), Some(EMITTER));
     // What was true of the old slot is not of this one.
     couple.memory.last().value.store(old, Relaxed);
-    assert_eq!(couple.observer.look(), None);
+    assert_eq!(couple.look(), None);
     assert_eq!(couple.observer.counters().refused, 1);
 }
 
@@ -194,7 +199,7 @@ fn an_error_leads_back_to_datagrams_and_on_to_another_slot() {
 fn a_broken_connection_is_made_anew_with_the_next_datagram() {
     let mut couple = couple(true);
     couple.beats(4);
-    couple.observer.look();
+    couple.look();
     couple.emitter.outgoing.detach(&mut couple.emitter.shop);
     assert_eq!(couple.beats(2), [true, false]);
     assert_eq!(couple.memory.slots.lock().unwrap().len(), 2);
@@ -204,18 +209,39 @@ fn a_broken_connection_is_made_anew_with_the_next_datagram() {
 fn a_value_that_is_not_the_emitters_counts_for_nothing() {
     let mut couple = couple(true);
     couple.beats(3);
-    assert_eq!(couple.observer.look(), Some(EMITTER));
+    assert_eq!(couple.look(), Some(EMITTER));
     let slot = couple.memory.last();
     let newest = slot.value.load(Relaxed);
     for forged in [newest + 1, newest ^ (1 << 32), u64::MAX, 0, FlagKey::new(&KEY, 3, OBSERVER, 0).value(9)] {
         slot.value.store(forged, Relaxed);
-        assert_eq!(couple.observer.look(), None, "{forged:x}");
+        assert_eq!(couple.look(), None, "{forged:x}");
+        couple.now += GUESS;
     }
     // An earlier one, repeated.
     slot.value.store(FlagKey::new(&KEY, EMITTER, OBSERVER, 0).value(1), Relaxed);
-    assert_eq!((couple.observer.look(), couple.observer.counters().refused), (None, 6));
+    assert_eq!((couple.look(), couple.observer.counters().refused), (None, 6));
+    couple.now += GUESS;
     assert_eq!(couple.beats(1), [false]);
-    assert_eq!(couple.observer.look(), Some(EMITTER));
+    assert_eq!(couple.look(), Some(EMITTER));
+}
+
+#[test]
+fn whoever_guesses_has_one_try_in_a_millisecond() {
+    let mut couple = couple(true);
+    couple.beats(3);
+    assert_eq!(couple.look(), Some(EMITTER));
+    let slot = couple.memory.last();
+    let start = couple.now;
+    for guess in 0..100 {
+        slot.value.store(u64::MAX - guess, Relaxed);
+        assert_eq!(couple.look(), None);
+        couple.now += GUESS / 10;
+    }
+    assert_eq!((couple.observer.counters().refused, couple.now - start), (10, 10 * GUESS));
+    // It is no longer in front of the emitter's own.
+    assert_eq!(couple.beats(1), [false]);
+    couple.now += GUESS;
+    assert_eq!(couple.look(), Some(EMITTER));
 }
 
 #[test]
@@ -255,7 +281,7 @@ fn connections_to_former_neighbours_are_given_up() {
     couple.emitter.settle(Some(3), Some(6));
     assert!(!couple.emitter.raise(OBSERVER) && couple.emitter.outgoing().is_none());
     couple.observer.settle(Some(3), Some(6));
-    assert_eq!((couple.observer.look(), couple.observer.incoming()), (None, None));
+    assert_eq!((couple.look(), couple.observer.incoming()), (None, None));
     assert_eq!(couple.observer.heard(couple.now, EMITTER, address()), None);
 }
 
@@ -275,10 +301,10 @@ fn a_slot_is_left_before_its_numbers_repeat() {
     couple.beats(2);
     *couple.emitter.outgoing.count().unwrap() = u32::MAX - 1;
     assert!(couple.emitter.raise(OBSERVER));
-    assert_eq!(couple.observer.look(), Some(EMITTER));
+    assert_eq!(couple.look(), Some(EMITTER));
     couple.now += TIMEOUT;
     assert_eq!(couple.beats(2), [true, false]);
-    assert_eq!(couple.observer.look(), Some(EMITTER));
+    assert_eq!(couple.look(), Some(EMITTER));
 }
 
 #[test]
