@@ -6,7 +6,8 @@ use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock};
+use std::time::Duration;
 
 use propagation::{NodeId, RankReason};
 use prte_hooks::{ProcessEvent, Runtime};
@@ -19,7 +20,9 @@ use rdma_heartbeat::order::{Order, table};
 use rdma_heartbeat::parameters::{Settings, bad_order};
 use rdma_heartbeat::pin::started;
 use rdma_heartbeat::random;
-use rdma_heartbeat::segment::{Entry, FIRST_RANK_VARIABLE, SEGMENT_VARIABLE, SPARE_ENTRIES, Segment, path_of};
+use rdma_heartbeat::segment::{
+    Entry, FIRST_RANK_VARIABLE, FLAG_ENDED, SEGMENT_VARIABLE, SPARE_ENTRIES, Segment, path_of,
+};
 use rdma_heartbeat::versions::{RELEASE, Refusal};
 
 use crate::spawned;
@@ -60,6 +63,9 @@ struct Unserved {
     spawns: bool,
 }
 
+/// How long prterun waits at its end to hear why `ringwatchd` has ended the job.
+const REASON_WAIT: Duration = Duration::from_secs(1);
+
 const NOT_AT_WORK: &str = "ringwatch is not at work (psensor_ringwatch_enable is off, or it could not start)";
 
 /// A fault-tolerant job on this node, with all that it spawns.
@@ -76,6 +82,8 @@ pub struct Job {
     pub supervisor: Supervisor,
     /// Whether prterun has been told to end with a status other than zero.
     ended: AtomicBool,
+    /// Whether the user has been told why.
+    reason_told: (Mutex<bool>, Condvar),
     /// Daemons that PRRTE has been told to forget (prterun only).
     forgotten: Mutex<BTreeSet<NodeId>>,
     /// Ranks whose abnormal end PRRTE has counted (prterun only).
@@ -327,6 +335,7 @@ fn watch(nspace: &CStr, launch: &LaunchData, me: NodeId, daemon: PathBuf) -> Res
         segment,
         supervisor,
         ended: AtomicBool::new(false),
+        reason_told: Default::default(),
         forgotten: Mutex::default(),
         counted: Mutex::default(),
         terminated: Mutex::default(),
@@ -356,6 +365,7 @@ fn watch(nspace: &CStr, launch: &LaunchData, me: NodeId, daemon: PathBuf) -> Res
 pub fn finished(nspace: &CStr) {
     let Some(job) = JOB.get() else { return tell_if_nobody_was_left(nspace) };
     if job.jobs.finish(nspace) {
+        job.wait_for_the_reason();
         job.tell_if_nobody_is_left(nspace);
         job.pass_on_statuses();
         // PRRTE says so in prterun when the whole job has ended, elsewhere when this node's part has.
@@ -569,9 +579,24 @@ impl Job {
         if runtime.ended_by_user() {
             runtime.end_job(runtime.exit_status());
         } else {
+            // First the status: PRRTE may be about to exit with it.
+            runtime.set_exit_status(JOB_ENDED);
             say(&format!("ringwatch: {sentence}"));
             runtime.end_job(JOB_ENDED);
         }
+        *lock(&self.reason_told.0) = true;
+        self.reason_told.1.notify_all();
+    }
+
+    /// When all have ended, in PRRTE's thread: if that is because `ringwatchd` has ended them, why and prterun's status are on
+    /// their way, and prterun must not be gone before.
+    fn wait_for_the_reason(&self) {
+        if self.runtime().is_none() || self.segment.flags() & FLAG_ENDED == 0 {
+            return;
+        }
+        let (told, changed) = &self.reason_told;
+        drop(changed.wait_timeout_while(lock(told), REASON_WAIT, |told| !*told));
+        self.end("the job was ended, and the reason is in the log of the node of mpirun");
     }
 
     /// Variables for the environment of the ranks of the job that begins with this number.

@@ -16,7 +16,7 @@
 //!     12     4  capacity: entries the log can hold
 //!     16     4  length of the log (atomic, released after the entry)
 //!     20     4  beat: incremented by ringwatchd's main loop (atomic)
-//!     24     4  flags (atomic): FLAG_ALL_READY, FLAG_HELD
+//!     24     4  flags (atomic): FLAG_ALL_READY, FLAG_HELD, FLAG_ENDED
 //!     28     4  slots: how many are in use (atomic, released after the rank)
 //!     32     4  jobs: how many were spawned (atomic, released after the job)
 //!     36    28  reserved
@@ -49,6 +49,8 @@ pub const FIRST_RANK_VARIABLE: &str = "RINGWATCH_FIRST_RANK";
 pub const FLAG_ALL_READY: u32 = 1;
 /// Set while the ranks of the node are stopped by `ringwatchd`.
 pub const FLAG_HELD: u32 = 2;
+/// The job cannot go on, and the plugin is about to hear why.
+pub const FLAG_ENDED: u32 = 4;
 
 /// Slots for ranks that are spawned on the node of a job.
 pub const SPARE_SLOTS: u32 = 1024;

@@ -140,6 +140,16 @@ fn killed_inside_init_with_the_default_times() {
     });
 }
 
+/// Meanwhile all ranks have been ended, and PRRTE, which has seen that, would be gone with the status 0.
+#[test]
+fn mpirun_waits_until_it_has_said_why() {
+    in_lab(|lab| {
+        let (fault, slow) = (format!("{VICTIM}:before:kill"), compile_library("slow_words").display().to_string());
+        let job = Job::new().environment("LD_PRELOAD", &slow).arguments(&["--op", "none", "--init-fault", &fault]);
+        job.run(lab).gave_up(&[]);
+    });
+}
+
 /// It has told PMIx who it is, and is gone when the answer comes. What PMIx 5.0.7 frees then it uses again at the end of the
 /// job: here what is freed is overwritten, so that it does not get away with it.
 #[test]

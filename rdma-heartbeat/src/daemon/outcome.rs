@@ -9,7 +9,7 @@ use super::{Daemon, Ending, Link};
 use crate::history::Event;
 use crate::launch::{End, FromDaemon, Known};
 use crate::logging;
-use crate::segment::{Entry, FLAG_HELD};
+use crate::segment::{Entry, FLAG_ENDED, FLAG_HELD};
 
 /// How long the plugin may take to end its runtime daemon in order, before that is killed.
 const ORDERLY: Duration = Duration::from_millis(50);
@@ -159,6 +159,8 @@ impl Daemon {
                 (End::DeclaredDead, format!("node {me} ({}) has been declared dead by the others; {fate}", self.host))
             }
         };
+        // First: the runtime may see all ranks end, and end itself, before the plugin has read why.
+        self.segment.set_flags(FLAG_ENDED);
         self.fence_all(now);
         // It has no rank left that could go on, and prterun's word to hear.
         self.runtime.release();
