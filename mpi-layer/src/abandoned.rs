@@ -23,7 +23,7 @@ use std::sync::{Mutex, OnceLock};
 use crate::endpoints;
 use crate::gaps;
 use crate::line::lock;
-use crate::objects::{Class, LIST_LENGTH, NEXT, Object, PREVIOUS};
+use crate::objects::{Class, Object, take_out};
 use crate::openmpi::Library;
 use crate::receivers::{self, Descriptor, Receive};
 use crate::requests::Request;
@@ -185,21 +185,8 @@ unsafe fn stop_waiting_for_room(request: *mut Request) {
         let mutex = ob1.byte_add(LOCK).cast::<libc::pthread_mutex_t>();
         libc::pthread_mutex_lock(mutex);
         let waits = request.byte_add(WAITS_FOR_ROOM).cast::<bool>();
-        let neighbour = |item: Object, way: usize| item.byte_add(way).cast::<Object>();
-        if waits.read() {
-            let item = request.cast::<c_void>();
-            let (next, previous) = (neighbour(item, NEXT).read(), neighbour(item, PREVIOUS).read());
-            let length = ob1.byte_add(WAITING + LIST_LENGTH).cast::<usize>();
-            let is_there = !next.is_null()
-                && !previous.is_null()
-                && neighbour(next, PREVIOUS).read() == item
-                && neighbour(previous, NEXT).read() == item;
-            if is_there && length.read() > 0 {
-                neighbour(previous, NEXT).write(next);
-                neighbour(next, PREVIOUS).write(previous);
-                length.write(length.read() - 1);
-                waits.write(false);
-            }
+        if waits.read() && take_out(request.cast(), ob1.byte_add(WAITING)) {
+            waits.write(false);
         }
         libc::pthread_mutex_unlock(mutex);
     }

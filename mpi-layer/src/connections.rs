@@ -11,8 +11,9 @@
 //!
 //! One that the other end closes while it is being made is taken for the loser of two that are being made at once: what waits
 //! for it goes on waiting, for the other one (`mca_btl_tcp_endpoint_recv_connect_ack`). But the other end may have left MPI, as
-//! somebody does who was interrupted by a death before the message came. After a death, whatever has waited so for a second
-//! is given up.
+//! somebody does who was interrupted by a death before the message came. After a death, Open MPI is made to connect once more
+//! where something has waited so for a second. That is refused if the process has gone; else it is closed again, or comes to
+//! be: the other one may be late, because its first packets were lost, or its process did not run.
 //!
 //! However a connection breaks, an answer to a one-sided operation that waits on it has no function that is to hear of its
 //! end (`btl_base_am_rdma.c`, am_rdma_response), which is called all the same (`btl_tcp_endpoint.c`,
@@ -27,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use crate::agreements::somebody_died;
 use crate::line::lock;
-use crate::objects::{LIST_LENGTH, NEXT, Object};
+use crate::objects::{LIST_LENGTH, NEXT, Object, PREVIOUS, take_out};
 use crate::openmpi::{Library, ProcessName};
 
 /// Of `mca_btl_tcp_component_t`: the table of processes.
@@ -58,7 +59,7 @@ const CLOSE: &CStr = c"mca_btl_tcp_endpoint_close";
 
 type Close = unsafe extern "C" fn(Object);
 
-/// A connection that the other end has made itself has come by then.
+/// A connection that the other end has made itself has come by then, mostly.
 const DESERTED: Duration = Duration::from_secs(1);
 
 /// Processes for whose connections something waits that they have closed, and since when.
@@ -70,7 +71,7 @@ enum Which {
     All,
     /// That are not there yet, or on which something waits.
     Unfinished,
-    /// That are closed already, and on which something waits.
+    /// That are closed already, and on which something waits that was partly sent.
     Deserted,
 }
 
@@ -80,6 +81,7 @@ pub struct Connections {
     classes: Classes,
     find: unsafe extern "C" fn(Object, ProcessName, *mut Object) -> c_int,
     close: Close,
+    send: unsafe extern "C" fn(Object, Object) -> c_int,
     event_users_increment: unsafe extern "C" fn(),
 }
 
@@ -117,6 +119,7 @@ impl Connections {
                 },
                 find: library.function(c"opal_proc_table_get_value")?,
                 close: library.function(CLOSE)?,
+                send: library.function(c"mca_btl_tcp_endpoint_send")?,
                 event_users_increment: library.function(c"opal_progress_event_users_increment")?,
             })
         }
@@ -141,6 +144,12 @@ impl Connections {
     }
 
     fn end(&self, name: ProcessName, which: Which) {
+        // SAFETY: what is passed is a process with its endpoint.
+        self.each(name, |process, endpoint| unsafe { self.fail(process, endpoint, which) });
+    }
+
+    /// Looks at the connections to a process, each with the process.
+    fn each(&self, name: ProcessName, look: impl Fn(Object, Object)) {
         // SAFETY: the table belongs to the component; what is not of the expected class is not looked at.
         unsafe {
             let table = self.component.byte_add(PROCESSES);
@@ -155,7 +164,7 @@ impl Connections {
             let endpoints = process.byte_add(ENDPOINTS).cast::<*const Object>().read();
             let count = process.byte_add(ENDPOINT_COUNT).cast::<usize>().read();
             for index in 0..count {
-                self.fail(process, endpoints.add(index).read(), which);
+                look(process, endpoints.add(index).read());
             }
         }
     }
@@ -199,6 +208,29 @@ impl Connections {
             }
             if closes {
                 close(endpoint);
+            }
+        }
+    }
+
+    /// Has Open MPI connect once more if this is closed and something waits on it.
+    ///
+    /// # Safety
+    /// A process, and one of its endpoints.
+    unsafe fn try_again(&self, process: Object, endpoint: Object) {
+        // SAFETY: as of `fail`. What waits last is queued last again, by the function that connects.
+        unsafe {
+            if !self.is_endpoint(endpoint) || endpoint.byte_add(PROCESS).cast::<Object>().read() != process {
+                return;
+            }
+            let lock = endpoint.byte_add(SEND_LOCK).cast::<libc::pthread_mutex_t>();
+            libc::pthread_mutex_lock(lock);
+            let is_closed = endpoint.byte_add(STATE).cast::<c_int>().read() == CLOSED;
+            let is_whole = endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>().read().is_null();
+            let last = if is_closed && is_whole { take_last(endpoint.byte_add(FRAGMENTS)) } else { None };
+            libc::pthread_mutex_unlock(lock);
+            match last {
+                Some(fragment) => _ = (self.send)(endpoint, fragment),
+                None => self.fail(process, endpoint, Which::Deserted),
             }
         }
     }
@@ -278,7 +310,9 @@ pub fn look() -> bool {
     let are_left = !deserters.is_empty();
     drop(deserters);
     if let Some(own) = Connections::get() {
-        due.into_iter().for_each(|name| own.end(name, Which::Deserted));
+        // SAFETY: as above.
+        due.into_iter()
+            .for_each(|name| own.each(name, |process, endpoint| unsafe { own.try_again(process, endpoint) }));
     }
     are_left
 }
@@ -292,6 +326,19 @@ unsafe fn has_waiting(endpoint: Object) -> bool {
     unsafe {
         !endpoint.byte_add(CURRENT_FRAGMENT).cast::<Object>().read().is_null()
             || endpoint.byte_add(FRAGMENTS + LIST_LENGTH).cast::<usize>().read() > 0
+    }
+}
+
+/// Takes the last item from a list.
+///
+/// # Safety
+/// A list whose lock the caller has.
+unsafe fn take_last(list: Object) -> Option<Object> {
+    // SAFETY: as required of the caller; the sentinel of an empty list is its own neighbour.
+    unsafe {
+        let sentinel = list.byte_add(SENTINEL);
+        let last = sentinel.byte_add(PREVIOUS).cast::<Object>().read();
+        (last != sentinel && take_out(last, list)).then_some(last)
     }
 }
 

@@ -13,6 +13,30 @@ pub const LIST_LENGTH: usize = 0x38;
 pub const NEXT: usize = 0x10;
 pub const PREVIOUS: usize = 0x18;
 
+/// Takes an item out of a list. Returns whether it was there.
+///
+/// # Safety
+/// A list whose lock the caller has, and an item that was in one, if only once.
+pub unsafe fn take_out(item: Object, list: Object) -> bool {
+    let neighbour = |item: Object, way: usize| item.wrapping_byte_add(way).cast::<Object>();
+    // SAFETY: as required of the caller.
+    unsafe {
+        let (next, previous) = (neighbour(item, NEXT).read(), neighbour(item, PREVIOUS).read());
+        let length = list.byte_add(LIST_LENGTH).cast::<usize>();
+        let is_there = !next.is_null()
+            && !previous.is_null()
+            && neighbour(next, PREVIOUS).read() == item
+            && neighbour(previous, NEXT).read() == item
+            && length.read() > 0;
+        if is_there {
+            neighbour(previous, NEXT).write(next);
+            neighbour(next, PREVIOUS).write(previous);
+            length.write(length.read() - 1);
+        }
+        is_there
+    }
+}
+
 /// `opal_class_t`.
 #[repr(C)]
 pub struct Class {

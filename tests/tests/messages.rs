@@ -109,3 +109,37 @@ fn the_living_hear_each_other_on_a_communicator_with_a_dead_member() {
         outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
     });
 }
+
+/// Two connect with each other at once; the connection that both keep is the one whose packets a cut link has lost, and whose
+/// process is stopped when it is made at last. In the meantime the other one does not take it for dead.
+#[test]
+fn a_connection_that_is_made_late_is_waited_for() {
+    in_lab(|lab| {
+        let job = Job::new().with_default_times().on(&system_tests::lab::HOSTS, 1);
+        let mut job = job.diarist(&compile("crossed", "mpicc")).start(lab);
+        job.wait_for("ready", &[0, 1, 2, 3]);
+        let _ = job.signal_rank(3, libc::SIGKILL);
+        job.wait_for("knows", &[0, 1, 2]);
+        lab.split(&["h3"], false);
+        job.tell("first");
+        job.wait_for("sent", &[1]);
+        lab.join("h3");
+        job.tell("second");
+        job.wait_for("sent", &[2]);
+        // Rank 1 closes what rank 2 has begun, and the kernel begins again what it has itself begun, a second after that.
+        std::thread::sleep(Duration::from_millis(200));
+        let _ = job.signal_rank(1, libc::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(1500));
+        let _ = job.signal_rank(1, libc::SIGCONT);
+        let outcome = job.finish();
+        for rank in [0, 1, 2] {
+            let text = |event| outcome.diaries.first(rank, event).map(|entry| entry.text());
+            let told = text("told");
+            outcome.require(rank == 0 || told.as_deref() == Some("0 0"), &format!("both messages arrive: {told:?}"));
+            let again = text("again");
+            outcome.require(again.as_deref() == Some("0 3"), &format!("nobody else is dead: {again:?}"));
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
