@@ -174,7 +174,7 @@ fn look(segment: &Segment) {
     let mut sightings = Vec::new();
     watch.look(now, segment, &mut sightings);
     watch.broken(segment, &mut sightings);
-    let _ = (watch.all_initialised(segment), watch.has_living(segment), watch.has_finalised(0, segment));
+    let _ = (watch.all_initialised(segment, |_| true), watch.has_living(segment), watch.has_finalised(0, segment));
     let mut job = Job::new(&launch(), &[], &[], segment, now);
     let _ = job.verdict(now);
     assert!(job.graves().len() <= 4 + 2, "each rank and each node dies once");

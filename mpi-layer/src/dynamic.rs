@@ -47,15 +47,30 @@ pub fn made(comm: Object) {
     }
 }
 
-/// One with two groups has a number, and has not been made in the end: somebody has died. Returns whether all others can be told.
+/// One with two groups has its number: from now on somebody may revoke it, which all who are told pass on to others.
+pub fn numbered(comm: Object) {
+    if let Some(mpi) = Dynamic::get() {
+        mpi.look_up_other_side(comm, |process| is_met(process) && lives(process));
+    }
+}
+
+/// Such a one has not been made in the end: somebody has died. Returns whether all others can be told.
 pub fn given_up(comm: Object) -> bool {
     Dynamic::get().is_some_and(|mpi| {
         mpi.unmark(comm);
-        let (is_met, lives) = (|process: &usize| process & 1 == 0, |process: &usize| !endpoints::is_dead(*process));
-        let others = mpi.look_up_other_side(comm, |process| is_met(process) && lives(process));
+        let others = mpi.look_up_other_side(comm, |_| false);
         let can_be_told = |process| is_met(process) && (!lives(process) || endpoints::is_reached(*process));
         !others.is_empty() && others.iter().all(can_be_told)
     })
+}
+
+/// Whether Open MPI has more of a process than its name.
+fn is_met(process: &usize) -> bool {
+    process & 1 == 0
+}
+
+fn lives(process: &usize) -> bool {
+    !endpoints::is_dead(*process)
 }
 
 impl Dynamic {

@@ -221,10 +221,13 @@ pub fn look() -> bool {
 /// # Safety
 /// It lives.
 pub unsafe fn is_numbered(made: Object, own: Object) {
-    if let Some(meeting) = lock(&MEETINGS).iter_mut().find(|meeting| meeting.own == own as usize) {
+    let is_one = lock(&MEETINGS).iter_mut().find(|meeting| meeting.own == own as usize).map(|meeting| {
         // SAFETY: as required of the caller.
         unsafe { Classes::hold(made) };
         meeting.made = Some(made as usize);
+    });
+    if is_one.is_some() {
+        dynamic::numbered(made);
     }
 }
 
@@ -431,8 +434,6 @@ impl Call<'_> {
                 if code == 0 {
                     self.mpi.classes.release(made);
                 } else {
-                    // First what is known of deaths: nobody answers for a dead node.
-                    self.mpi.progress();
                     if dynamic::given_up(made) {
                         (self.stock.revoke)(made);
                     }

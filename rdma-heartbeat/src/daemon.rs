@@ -453,7 +453,8 @@ impl Daemon {
     fn look_for_readiness(&mut self, now: Time) {
         let registers = self.startup.launch.ranks_register;
         let waits = self.link.is_ring() && !self.ready_told;
-        if !waits || (registers && !self.watch.all_initialised(&self.segment)) {
+        let are_initialised = || self.watch.all_initialised(&self.segment, |rank| !self.startup.is_program(rank));
+        if !waits || (registers && !are_initialised()) {
             return;
         }
         self.ready_told = true;

@@ -36,7 +36,10 @@ pub struct Grave {
 pub struct Job {
     rank_nodes: Vec<NodeId>,
     dead_ranks: Vec<bool>,
+    /// Without programs that have no MPI.
     ranks_alive: usize,
+    /// Numbers of those.
+    programs: BTreeSet<u32>,
     dead_nodes: BTreeSet<NodeId>,
     universe: u32,
     fence: bool,
@@ -70,6 +73,7 @@ impl Job {
             rank_nodes: launch.rank_nodes.clone(),
             dead_ranks: vec![false; ranks],
             ranks_alive: ranks,
+            programs: BTreeSet::new(),
             dead_nodes: BTreeSet::new(),
             universe: launch.universe,
             fence: launch.parameters.fence,
@@ -116,7 +120,11 @@ impl Job {
         self.dead_ranks.extend(std::iter::repeat_n(true, gap));
         self.rank_nodes.extend(&spawned.rank_nodes);
         self.dead_ranks.resize(self.rank_nodes.len(), false);
-        self.ranks_alive += spawned.rank_nodes.len();
+        if spawned.is_awaited {
+            self.ranks_alive += spawned.rank_nodes.len();
+        } else {
+            self.programs.extend((spawned.first..).zip(&spawned.rank_nodes).map(|(rank, _)| rank));
+        }
         let lost = (spawned.first..).zip(&spawned.rank_nodes).filter(|(_, node)| self.dead_nodes.contains(node));
         let mut late: Vec<u32> = lost.map(|(rank, _)| rank).collect();
         late.retain(|rank| self.bury_rank(*rank, now, None));
@@ -186,7 +194,7 @@ impl Job {
         let known = self.dead_ranks.get_mut(rank as usize).filter(|dead| !**dead);
         let Some(dead) = known else { return false };
         *dead = true;
-        self.ranks_alive -= 1;
+        self.ranks_alive -= usize::from(!self.programs.contains(&rank));
         if matches!(fact, Some(Fact { subject: Subject::Rank { reason: RankReason::DumpsCore { .. }, .. }, .. })) {
             self.dumping.insert(rank);
         }

@@ -76,11 +76,11 @@ impl Jobs {
         self.inner().spawned.iter().flat_map(|job| job.ranks_of(node)).collect()
     }
 
-    /// Numbers of the ranks of a spawned job.
+    /// Numbers of the ranks of a spawned job; none of a program without MPI.
     #[must_use]
     pub fn spawned_ranks(&self, nspace: &CStr) -> std::ops::Range<u32> {
         let inner = self.inner();
-        let job = inner.spawned.iter().find(|job| job.nspace.as_bytes() == nspace.to_bytes());
+        let job = inner.spawned.iter().find(|job| job.is_awaited && job.nspace.as_bytes() == nspace.to_bytes());
         job.map_or(0..0, |job| job.first..job.first + u32::try_from(job.rank_nodes.len()).unwrap_or(0))
     }
 

@@ -252,6 +252,12 @@ impl Startup {
         self.spawned.iter().any(|job| job.is_awaited && job.has(rank))
     }
 
+    /// Whether a rank that was spawned is a program without MPI.
+    #[must_use]
+    pub fn is_program(&self, rank: u32) -> bool {
+        self.is_spawned(rank) && !self.is_awaited(rank)
+    }
+
     /// Namespace of a rank, and its rank there.
     #[must_use]
     pub fn name_of(&self, rank: u32) -> (&str, u32) {

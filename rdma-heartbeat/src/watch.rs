@@ -534,11 +534,12 @@ impl Watch {
         killed.is_ok()
     }
 
-    /// Whether every rank of this node has returned from `MPI_Init`, as far as it would say so. One that died inside never does: what the others
-    /// make of it is left to chance by Open MPI, so such a job is ended.
+    /// Whether every rank of this node that `counts` has returned from `MPI_Init`, as far as it would say so. One that died inside
+    /// never does: what the others make of it is left to chance by Open MPI, so such a job is ended.
     #[must_use]
-    pub fn all_initialised(&self, segment: &Segment) -> bool {
-        (0..segment.slots()).all(|slot| segment.occupant(slot).1 >= Phase::Running)
+    pub fn all_initialised(&self, segment: &Segment, counts: impl Fn(u32) -> bool) -> bool {
+        let mut slots = (0..segment.slots()).filter(|slot| counts(segment.rank(*slot)));
+        slots.all(|slot| segment.occupant(slot).1 >= Phase::Running)
     }
 
     /// Whether this rank of this node has entered `MPI_Init`.

@@ -11,7 +11,8 @@
  *            one by one. on-go: as calm, and the first job spawns once the file "go" is in DIR.
  *            early: the victim, a spawned one, dies before it calls MPI_Init. quits: so it exits with status 0 there.
  *            quits-alone: as quits, and only one is spawned.
- *            program: rank 0 alone spawns a program without MPI that exits with status NUMBER, and everybody goes on. group: everybody waits for somebody who lives
+ *            program: rank 0 alone spawns a program without MPI that exits with status NUMBER, and everybody goes on.
+ *            helper: so it does with status 0, and the others of the first job wait for the victim. group: everybody waits for somebody who lives
  *            on the other side, on the intercommunicator, which has the scope group. outlive: the two sides part, the first
  *            job ends, and the spawned one goes on without the victim. respawn: nobody is spawned before the victim is
  *            dead, and then one in its place. brief: the spawned ones end as soon as MPI has begun, and the victim asks the
@@ -181,6 +182,16 @@ int main(int count, char **arguments) {
     if (!strcmp(scenario, "program")) {
         if (world_rank == 0) spawn_program(victim);
         event("barrier %d", class_of(MPI_Barrier(world)));
+        event("finalized %d", class_of(MPI_Finalize()));
+        return 0;
+    }
+    if (!strcmp(scenario, "helper")) {
+        if (world_rank == 0) spawn_program(0);
+        MPI_Barrier(world);
+        event("ready");
+        if (world_rank == victim)
+            for (;;) pause();
+        event("result %d", class_of(wait_for(victim, world, "recv")));
         event("finalized %d", class_of(MPI_Finalize()));
         return 0;
     }

@@ -330,6 +330,24 @@ fn a_spawned_program_without_mpi_ends_as_it_likes() {
     });
 }
 
+/// It is begun as soon as there is MPI, and never comes to MPI itself: that is no reason to take a later death for one during
+/// `MPI_Init`.
+#[test]
+fn a_rank_dies_after_a_program_without_mpi_was_spawned() {
+    in_lab(|lab| {
+        for job in [job("helper", "1"), on_one_host(job("helper", "1"))] {
+            let mut job = job.start(lab);
+            job.wait_for("ready", &[0, 1, 2, 3]);
+            let _ = job.signal_rank(1, libc::SIGKILL);
+            let outcome = job.finish();
+            for rank in [0, 2, 3] {
+                require(&outcome, rank, "result", &[PROC_FAILED]);
+            }
+            ended(&outcome, [0, 2, 3].into_iter());
+        }
+    });
+}
+
 /// The job ends with a status and one sentence that says why.
 fn gives_up(outcome: &Outcome) {
     outcome.require(outcome.status == 1, "mpirun's exit status is 1");

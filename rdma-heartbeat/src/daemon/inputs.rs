@@ -89,6 +89,8 @@ impl Daemon {
             // It left in order; what its process does afterwards is not MPI's.
             ToDaemon::RankLost { rank, .. } if self.watch.has_finalised(rank, &self.segment) => {}
             ToDaemon::RankLost { rank, .. } if self.is_watched_elsewhere(rank) => {}
+            // Only its own node knows whether it has come to MPI after all.
+            ToDaemon::RankLost { rank, .. } if self.startup.is_program(rank) && !self.is_here(rank) => {}
             // It is about to end, and its process will tell how.
             ToDaemon::RankLost { rank, .. } if self.watch.is_watched(rank, &self.segment) => {
                 self.hung_up.push((rank, now + HANGING));
@@ -141,14 +143,17 @@ impl Daemon {
 
     /// Whether those who have spawned a rank of this node wait in MPI for it to leave `MPI_Init`.
     fn is_awaited_here(&self, rank: u32) -> bool {
-        self.startup.is_awaited(rank) && self.job.node_of(rank) == Some(self.startup.me)
+        self.startup.is_awaited(rank) && self.is_here(rank)
+    }
+
+    fn is_here(&self, rank: u32) -> bool {
+        self.job.node_of(rank) == Some(self.startup.me)
     }
 
     /// Whether it is no rank, but a program without MPI on this node: its end is no failure.
     fn is_program_here(&self, rank: u32) -> bool {
-        let is_program = self.startup.is_spawned(rank) && !self.startup.is_awaited(rank);
-        let comes_not = || self.startup.launch.ranks_register && !self.watch.has_come(rank, &self.segment);
-        is_program && self.job.node_of(rank) == Some(self.startup.me) && comes_not()
+        let has_come = || self.startup.launch.ranks_register && self.watch.has_come(rank, &self.segment);
+        self.startup.is_program(rank) && self.is_here(rank) && !has_come()
     }
 
     fn connection_lost(&mut self, node: u32, now: Time) {

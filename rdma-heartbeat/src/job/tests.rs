@@ -68,6 +68,19 @@ fn spawned_ranks_die_like_others_and_nobody_has_a_number_in_a_gap() {
 }
 
 #[test]
+fn a_job_ends_without_its_ranks_whatever_programs_without_mpi_live() {
+    let mut job = job(true);
+    make_ready(&mut job);
+    job.spawn(&Spawned { is_awaited: false, ..spawned(4, &[3, 1]) }, Time::ZERO);
+    job.learn(&node(1, NodeReason::Silent), Time::ZERO);
+    for alone in [0, 3] {
+        assert_eq!(job.verdict(Time::ZERO), None);
+        job.learn(&rank(alone, RankReason::Reported), Time::ZERO);
+    }
+    assert_eq!(job.verdict(Time::ZERO).unwrap().0, EndReason::NoSurvivor);
+}
+
+#[test]
 fn a_job_of_which_nobody_lives_ends_when_no_core_is_written_any_more() {
     let mut job = job(true);
     make_ready(&mut job);

@@ -8,8 +8,8 @@
 //! RDMA packets are neither secret nor authenticated: whoever can read the link and send on it can write a slot. The
 //! key of a slot comes from the job's key, both nodes and the number of the slot's offer, so only the two nodes can make
 //! its values, and no value holds for another slot or another life of it. A repeated value is not a higher one and
-//! counts for nothing. A guess succeeds once in 2³² tries, and an observer takes one in a millisecond: 50 days
-//! of guesses without a pause in the mean. A success delays the suspicion of that node by one timeout; or, if its count
+//! counts for nothing. A guess succeeds once in 2³² tries, and an observer takes one in a millisecond: 25 days of guesses
+//! without a pause in the mean. A success delays the suspicion of that node by one timeout; or, if its count
 //! was far ahead, it makes the node's own flags old, so that the node is suspected and has to answer for itself.
 //!
 //! # Memory ordering

@@ -33,7 +33,8 @@ fn registrations_are_pinned_once_and_the_runtime_is_never() {
     segment.enter(2, 1, Phase::Initialising);
     assert_eq!(look(&mut watch, 20, &segment), [Sighting::Pinned(1)]);
     assert_eq!(look(&mut watch, 40, &segment), []);
-    assert!(!watch.all_initialised(&segment));
+    assert!(!watch.all_initialised(&segment, |_| true));
+    assert!(watch.all_initialised(&segment, |_| false), "programs without MPI are not waited for");
     assert!(watch.descriptor(2).is_none());
     watch.fence(4, &segment);
     watch.fence(5, &segment);
@@ -134,7 +135,7 @@ fn who_finalised_is_not_dead() {
     segment.enter(1, i32::MAX as u32, Phase::Finalised);
     let mut watch = Watch::new(&segment, |rank| (JOB, rank), LIMIT, None, true, 1).unwrap();
     assert_eq!(look(&mut watch, 0, &segment), [Sighting::Pinned(0)]);
-    assert!(watch.has_living(&segment) && watch.all_initialised(&segment));
+    assert!(watch.has_living(&segment) && watch.all_initialised(&segment, |_| true));
     segment.enter(0, child.id(), Phase::Finalised);
     assert!(!watch.has_living(&segment));
     child.kill().unwrap();
