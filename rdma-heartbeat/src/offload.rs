@@ -23,11 +23,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use propagation::{Action, Message, NodeId, RankReason};
+use propagation::{Action, Member, Message, NodeId, RankReason, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::history::micros;
 use crate::launch::{Carrier, Parameters, Startup};
-use crate::transport::{AtOnce, SharedMemory, Thread, Verbs, Workshop};
+use crate::transport::{AtOnce, Flags, SharedMemory, Thread, Verbs, Workshop};
 
 mod host;
 mod machine;
@@ -114,10 +115,24 @@ pub struct View {
     pub observer: Option<NodeId>,
     /// Age of the emitter's last heartbeat in microseconds.
     pub last_heartbeat_us: Option<u64>,
-    /// How its heartbeats come to the machine that serves the host.
+    /// How its heartbeats come, if not as messages of the transport.
     pub emitter_means: Option<String>,
-    /// How this node's go from there.
+    /// How this node's go, if not as messages of the transport.
     pub observer_means: Option<String>,
+}
+
+impl View {
+    /// As a member of the ring has it.
+    #[must_use]
+    pub fn of(member: &Member, flags: &Flags, now: Time) -> Self {
+        Self {
+            emitter: member.emitter(),
+            observer: member.observer(),
+            last_heartbeat_us: member.last_heartbeat().map(|at| micros(now.saturating_sub(at))),
+            emitter_means: flags.incoming().map(Into::into),
+            observer_means: flags.outgoing().map(Into::into),
+        }
+    }
 }
 
 /// The machine that serves this host, as the parameter `offload` says; host names may be shortened to their first part.

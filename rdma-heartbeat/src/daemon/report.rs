@@ -4,6 +4,7 @@ use propagation::{Subject, Time};
 
 use super::outcome::{node_reason, rank_reason};
 use super::{Daemon, Link};
+use crate::history::micros;
 use crate::job::Grave;
 use crate::network::{Counters, REJECTED_KINDS};
 use crate::offload::View;
@@ -35,17 +36,7 @@ impl Daemon {
     fn report(&self, now: Time) -> Report {
         let launch = &self.startup.launch;
         let view = match &self.link {
-            Link::Ring(member) => {
-                let age = member.last_heartbeat().map(|at| micros(now.saturating_sub(at)));
-                let [comes, goes] = [self.flags.incoming(), self.flags.outgoing()].map(|means| means.map(Into::into));
-                View {
-                    emitter: member.emitter(),
-                    observer: member.observer(),
-                    last_heartbeat_us: age,
-                    emitter_means: comes,
-                    observer_means: goes,
-                }
-            }
+            Link::Ring(member) => View::of(member, &self.flags, now),
             Link::Offloaded(host) => host.view().clone(),
             Link::Meeting(_) => View::default(),
         };
@@ -132,8 +123,4 @@ impl Daemon {
         let rank = self.segment.rank(slot);
         LocalRank { rank, pid, phase: format!("{phase:?}").to_lowercase(), dead: self.job.is_dead(rank) }
     }
-}
-
-fn micros(time: Time) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

@@ -18,7 +18,6 @@ use super::pipe::Pipe;
 use super::{Assignment, FromService, View, port, workshop};
 use crate::control::Received;
 use crate::daemon::{self, neighbours};
-use crate::history::micros;
 use crate::launch::{Carrier, LAUNCH_VERSION};
 use crate::network::Network;
 use crate::poller::{Poller, Token};
@@ -336,17 +335,13 @@ impl Service {
             .max(now + Duration::from_micros(50))
     }
 
+    /// With the means in every case: the host has none of its own.
     fn view(&self, now: Time) -> View {
         let Link::Ring(member) = &self.link else { return View::default() };
-        let age = member.last_heartbeat().map(|at| micros(now.saturating_sub(at)));
-        let by = |means: Option<&str>| Some(means.unwrap_or(self.network.name()).to_owned());
-        let (comes, goes) = (by(self.flags.incoming()), by(self.flags.outgoing()));
-        View {
-            emitter: member.emitter(),
-            observer: member.observer(),
-            last_heartbeat_us: age,
-            emitter_means: comes,
-            observer_means: goes,
+        let mut view = View::of(member, &self.flags, now);
+        for means in [&mut view.emitter_means, &mut view.observer_means] {
+            means.get_or_insert_with(|| self.network.name().into());
         }
+        view
     }
 }
