@@ -133,6 +133,8 @@ struct Meeting {
     own: usize,
     /// The one that is made, held from when it has its number.
     made: Option<usize>,
+    /// Somebody may revoke that before it is made: not where processes are spawned, as any death then ends the job.
+    can_be_revoked: bool,
     /// The root's part.
     exchange: Option<Asking>,
 }
@@ -221,12 +223,13 @@ pub fn look() -> bool {
 /// # Safety
 /// It lives.
 pub unsafe fn is_numbered(made: Object, own: Object) {
-    let is_one = lock(&MEETINGS).iter_mut().find(|meeting| meeting.own == own as usize).map(|meeting| {
+    let can_be_revoked = lock(&MEETINGS).iter_mut().find(|meeting| meeting.own == own as usize).map(|meeting| {
         // SAFETY: as required of the caller.
         unsafe { Classes::hold(made) };
         meeting.made = Some(made as usize);
+        meeting.can_be_revoked
     });
-    if is_one.is_some() {
+    if can_be_revoked == Some(true) {
         dynamic::numbered(made);
     }
 }
@@ -349,7 +352,7 @@ impl Call<'_> {
             let is_alone = !self.mpi.is_intracommunicator_of_several(self.comm);
             let mut own = None;
             let code = uniform::agree_on(self.comm, About::Others, || {
-                let code = if spawns || is_alone { self.meet_on(self.comm).0 } else { self.meet_on_own() };
+                let code = if spawns || is_alone { self.meet_on(self.comm, !spawns).0 } else { self.meet_on_own() };
                 *own.insert(self.class(code))
             });
             match own {
@@ -399,7 +402,7 @@ impl Call<'_> {
             }
             // Otherwise it has what the job's parameter says: a death elsewhere is nothing to those who meet.
             communicators::set(own, SCOPE, Scope::Local.value());
-            let (mut code, is_told) = self.meet_on(own);
+            let (mut code, is_told) = self.meet_on(own, true);
             if code != 0 && !is_told {
                 // Whatever came of it: somebody has revoked what the call ran on.
                 if self.mpi.is_revoked(own) {
@@ -420,10 +423,10 @@ impl Call<'_> {
     ///
     /// # Safety
     /// As above, and a communicator of the same members in the same order.
-    unsafe fn meet_on(&self, own: Object) -> (c_int, bool) {
+    unsafe fn meet_on(&self, own: Object, can_be_revoked: bool) -> (c_int, bool) {
         // SAFETY: as required of the caller.
         unsafe {
-            let (mut code, meeting) = self.ask_and_meet(own, false);
+            let (mut code, meeting) = self.ask_and_meet(own, can_be_revoked, false);
             let failure = meeting.as_ref().and_then(|meeting| meeting.exchange.as_ref()?.failure);
             // A root without an answer has left before the first collective, in which the others are.
             if let Some(Ok(port)) = failure.map(|reason| CString::new(format!("{ERROR}{}", reason + TOLD))) {
@@ -448,7 +451,7 @@ impl Call<'_> {
     ///
     /// # Safety
     /// As above.
-    unsafe fn ask_and_meet(&self, own: Object, refuses: bool) -> (c_int, Option<Meeting>) {
+    unsafe fn ask_and_meet(&self, own: Object, can_be_revoked: bool, refuses: bool) -> (c_int, Option<Meeting>) {
         // SAFETY: as required of the caller.
         unsafe {
             let is_root = self.mpi.rank_in(self.comm) == self.root;
@@ -457,7 +460,7 @@ impl Call<'_> {
                 Asking { key, refuses, failure: None }
             });
             let comm = self.comm as usize;
-            lock(&MEETINGS).push(Meeting { comm, own: own as usize, made: None, exchange });
+            lock(&MEETINGS).push(Meeting { comm, own: own as usize, made: None, can_be_revoked, exchange });
             crate::watch_progress();
             let code = (self.stock.connect_accept)(own, self.root, self.port, self.connects, self.made);
             let mut meetings = lock(&MEETINGS);
@@ -476,7 +479,7 @@ impl Call<'_> {
             let is_met =
                 self.mpi.rank_in(self.comm) == self.root && self.port().is_some_and(|port| !port.contains(ERROR));
             if is_met {
-                let _ = self.ask_and_meet(self.comm, true);
+                let _ = self.ask_and_meet(self.comm, false, true);
             }
         }
     }
