@@ -18,6 +18,7 @@ mod schedules;
 mod spawning;
 
 use std::ffi::c_int;
+use std::io::Write;
 
 use openmpi::{ERR_ARG, ERR_COMM, ERR_UNSUPPORTED, Handle, OpenMpi};
 use promises::Target;
@@ -83,9 +84,11 @@ unsafe fn check(mpi: &OpenMpi, comm: Handle, what: &str) -> Result<(), c_int> {
             return Err(mpi.raise(comm, ERR_COMM));
         }
         if !agreement::is_in_front(mpi) {
-            eprintln!(
-                "ringwatch: {what}, because libringwatch was loaded after libmpi: link it before libmpi, preload it, or in Python import ringwatch before mpi4py.MPI"
+            let sentence = format!(
+                "ringwatch: {what}, because libringwatch was loaded after libmpi: link it before libmpi, preload it, or in Python import ringwatch before mpi4py.MPI\n"
             );
+            // In one piece: what stands between pieces, the runtime may put into the middle of the line, or into the output.
+            let _ = std::io::stderr().write_all(sentence.as_bytes());
             return Err(mpi.raise(comm, ERR_UNSUPPORTED));
         }
     }
