@@ -20,8 +20,8 @@ pub mod pmix {
         pub fn rw_pmix_notify_dead(nspace: *const c_char, rank: u32) -> c_int;
         /// Has the runtime connect processes of several namespaces with a fence among their daemons, and tells the plugin who
         /// waits for whom there, or for what another process publishes. Who asks it for the addresses of a process that has
-        /// ended is told that there are none. In PMIx's own thread.
-        pub fn rw_pmix_watch_connections();
+        /// ended is told that there are none. Tells the plugin, too, who finalizes. In PMIx's own thread.
+        pub fn rw_pmix_watch_clients();
         /// Carries on with a connection that the plugin has postponed, or drops it, once; in PMIx's own thread.
         pub fn rw_pmix_connect(postponed: *mut c_void, still_wanted: bool);
         /// Ends, in PMIx's own thread, what waits on this node for processes of several namespaces to come, if one of them

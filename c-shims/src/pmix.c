@@ -333,8 +333,22 @@ static pmix_status_t modex_of_the_living(const pmix_proc_t *proc, const pmix_inf
     return stock_modex(proc, info, ninfo, callback, data);
 }
 
-void rw_pmix_watch_connections(void)
+static pmix_server_client_finalized_fn_t stock_finalized;
+
+/* PMIx 5.0.7 notes it only after it has let the client go (op_cbfunc2), in another thread than the one that sees the client's
+ * connection end, which may be first. */
+static pmix_status_t client_finalizes(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t callback, void *data)
 {
+    rw_plugin_client_finalizes(proc->nspace, proc->rank);
+    return stock_finalized(proc, object, callback, data);
+}
+
+void rw_pmix_watch_clients(void)
+{
+    if (NULL != pmix_host_server.client_finalized && client_finalizes != pmix_host_server.client_finalized) {
+        stock_finalized = pmix_host_server.client_finalized;
+        pmix_host_server.client_finalized = client_finalizes;
+    }
     if (NULL != pmix_host_server.direct_modex && modex_of_the_living != pmix_host_server.direct_modex) {
         stock_modex = pmix_host_server.direct_modex;
         pmix_host_server.direct_modex = modex_of_the_living;

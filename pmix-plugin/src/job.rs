@@ -86,6 +86,8 @@ pub struct Job {
     reason_told: (Mutex<bool>, Condvar),
     /// Daemons that PRRTE has been told to forget (prterun only).
     forgotten: Mutex<BTreeSet<NodeId>>,
+    /// Ranks of this node that have asked PMIx to let them go, and whose connections have not ended yet.
+    leaving: Mutex<BTreeSet<u32>>,
     /// Ranks whose abnormal end PRRTE has counted (prterun only).
     counted: Mutex<BTreeSet<u32>>,
     /// Ranks whose end PRRTE has counted (prterun only).
@@ -337,6 +339,7 @@ fn watch(nspace: &CStr, launch: &LaunchData, me: NodeId, daemon: PathBuf) -> Res
         ended: AtomicBool::new(false),
         reason_told: Default::default(),
         forgotten: Mutex::default(),
+        leaving: Mutex::default(),
         counted: Mutex::default(),
         terminated: Mutex::default(),
         lost: Mutex::default(),
@@ -346,7 +349,7 @@ fn watch(nspace: &CStr, launch: &LaunchData, me: NodeId, daemon: PathBuf) -> Res
     let _ = JOB.set(Arc::clone(&job));
     // PRRTE 3.0.8's own way destroys what lies behind its array of one (`pmix_server_dyn.c`, connect_release).
     // SAFETY: PMIx calls this function in its own thread.
-    unsafe { c_shims::pmix::rw_pmix_watch_connections() };
+    unsafe { c_shims::pmix::rw_pmix_watch_clients() };
     if me != 0 {
         // Without it nothing is lost but the news of ranks that end before MPI_Init.
         if let Ok(runtime) = OWN_RANKS.get_or_init_with(prte_hooks::find) {
@@ -426,10 +429,20 @@ pub fn has_ended(nspace: &CStr, rank: u32) -> bool {
     job.jobs.is_over(nspace) || job.jobs.number(nspace, rank).is_some_and(terminated)
 }
 
-/// A local client ended without finalizing, or is about to.
-pub fn client_lost(nspace: &CStr, rank: u32) {
+/// A local client leaves in order, and waits for the runtime to let it go.
+pub fn client_finalizes(nspace: &CStr, rank: u32) {
     if let Some((job, rank)) = numbered(nspace, rank) {
-        job.supervisor.report(ToDaemon::RankLost { rank, reason: RankReason::Reported });
+        lock(&job.leaving).insert(rank);
+    }
+}
+
+/// A local client has left, with or without finalizing as far as PMIx knows, which may be late.
+pub fn client_gone(nspace: &CStr, rank: u32, finalized: bool) {
+    let Some((job, number)) = numbered(nspace, rank) else { return };
+    if lock(&job.leaving).remove(&number) || finalized {
+        client_is_known(nspace, rank);
+    } else {
+        job.supervisor.report(ToDaemon::RankLost { rank: number, reason: RankReason::Reported });
     }
 }
 

@@ -194,6 +194,17 @@ pub unsafe extern "C" fn rw_plugin_job_done(nspace: *const c_char) {
     guarded((), || job::finished(nspace));
 }
 
+/// A local client leaves in order: its connection is about to end.
+///
+/// # Safety
+/// `nspace` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_client_finalizes(nspace: *const c_char, rank: u32) {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded((), || job::client_finalizes(nspace, rank));
+}
+
 /// The connection of a local client has ended.
 ///
 /// # Safety
@@ -202,7 +213,7 @@ pub unsafe extern "C" fn rw_plugin_job_done(nspace: *const c_char) {
 pub unsafe extern "C" fn rw_plugin_client_gone(nspace: *const c_char, rank: u32, finalized: bool) {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
-    guarded((), || if finalized { job::client_is_known(nspace, rank) } else { job::client_lost(nspace, rank) });
+    guarded((), || job::client_gone(nspace, rank, finalized));
 }
 
 /// A local client has told the others how to be reached: in `MPI_Init` it has opened Open MPI's components before.

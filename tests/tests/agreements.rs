@@ -13,6 +13,8 @@ use system_tests::{Job, in_lab, process};
 const RANKS: u32 = 8;
 const ROUNDS: usize = 40;
 const COMMUNICATORS: usize = 3;
+/// In how many jobs a rank that is not watched leaves.
+const LEAVES: u32 = 20;
 
 fn program() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -120,7 +122,8 @@ fn of_the_program_are_told_from_those_of_a_communicator_that_was_freed() {
     of_communicators_that_share_a_name("iagree");
 }
 
-/// A rank that cannot open its node's log is not watched, and names communicators as the others do.
+/// A rank that cannot open its node's log is not watched, and names communicators as the others do. It leaves in order, though
+/// PMIx's two threads may see its connection end before they know that.
 #[test]
 fn with_a_rank_that_is_not_watched_end() {
     in_lab(|lab| {
@@ -133,16 +136,18 @@ fn with_a_rank_that_is_not_watched_end() {
         ];
         fs::write(&script, lines.join("\n")).expect("the folder of the programs can be written");
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("the script is there");
-        let job = Job::new().on(&["h1"], 4).options(&["--bind-to", "none"]);
-        let outcome = job.diarist(&script).arguments(&["iagree"]).run(lab);
-        outcome.require(
-            outcome.stderr.contains("cannot open its node's failure log"),
-            "rank 1 says that it is not watched",
-        );
-        for rank in 0..4 {
-            outcome.finalized(rank);
+        for _ in 0..LEAVES {
+            let job = Job::new().on(&["h1"], 4).options(&["--bind-to", "none"]);
+            let outcome = job.diarist(&script).arguments(&["iagree"]).run(lab);
+            outcome.require(
+                outcome.stderr.contains("cannot open its node's failure log"),
+                "rank 1 says that it is not watched",
+            );
+            for rank in 0..4 {
+                outcome.finalized(rank);
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
         }
-        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
     });
 }
 
