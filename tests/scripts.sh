@@ -67,20 +67,23 @@ compared() { ((status == 0)) && says 'Stock Open MPI, without ringwatch' && says
 run scripts/demo --stock --fault kill-rank
 check a_demonstration_of_stock_shows_what_happens_there compared
 
-# ended SIGNAL STATUS [--stock]: a demonstration that gets this signal in the midst of its job ends with this status.
+# ended SIGNAL STATUS PROGRAM COMMAND...: a script that gets this signal as soon as this program of its job runs ends with this
+# status, and leaves nothing.
 ended() {
     # A job in the background ignores SIGINT otherwise.
-    env --default-signal=INT scripts/demo "${@:3}" --fault cut-link >"$work/out" 2>&1 </dev/null &
-    local demo=$!
-    until grep -qsx heat /proc/[0-9]*/comm || ! kill -0 $demo 2>/dev/null; do sleep 0.1; done
-    kill -"$1" $demo
-    wait $demo 2>/dev/null
+    env --default-signal=INT "${@:4}" >"$work/out" 2>&1 </dev/null &
+    local script=$!
+    until grep -qsx "$3" /proc/[0-9]*/comm || ! kill -0 $script 2>/dev/null; do sleep 0.1; done
+    kill -"$1" $script
+    wait $script 2>/dev/null
     status=$?
     ((status == $2)) && left_nothing
 }
-check a_demonstration_that_is_killed_leaves_nothing ended KILL 137
-check a_demonstration_that_is_interrupted_leaves_nothing ended INT 130
-check a_demonstration_of_stock_that_is_ended_leaves_nothing ended TERM 143 --stock
+check a_demonstration_that_is_killed_leaves_nothing ended KILL 137 heat scripts/demo --fault cut-link
+check a_demonstration_that_is_interrupted_leaves_nothing ended INT 130 heat scripts/demo --fault cut-link
+check a_demonstration_of_stock_that_is_ended_leaves_nothing ended TERM 143 heat scripts/demo --stock --fault cut-link
+check tests_that_are_killed_leave_nothing ended KILL 137 survivor scripts/test ranks
+check tests_that_are_interrupted_leave_nothing ended INT 130 survivor scripts/test ranks
 
 run scripts/demo --fault nothing
 usage() { ((status == 2)) && says 'scripts/demo'; }

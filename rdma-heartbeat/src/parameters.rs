@@ -30,7 +30,7 @@ pub const DEFINITIONS: [Definition; 15] = [
     Definition {
         name: "period",
         default: "100ms",
-        help: "Time between two heartbeats of a node, with unit (us, ms, s, min), 1ms to 60s",
+        help: "Time between two heartbeats of a node, with unit (us, ms, s, min, h), 1ms to 60s",
     },
     Definition {
         name: "timeout",
@@ -50,7 +50,7 @@ pub const DEFINITIONS: [Definition; 15] = [
     Definition {
         name: "if_include",
         default: "",
-        help: "Interfaces or IPv4 subnets (CIDR) for heartbeats, separated by commas; default: what prte_if_include names, else all but loopback",
+        help: "Interfaces, IPv4 addresses or subnets (CIDR) for heartbeats, separated by commas; default: what prte_if_include names, else all but loopback",
     },
     Definition {
         name: "transport",
@@ -65,7 +65,7 @@ pub const DEFINITIONS: [Definition; 15] = [
     Definition {
         name: "strategy",
         default: "circulant",
-        help: "How deaths are broadcast: circulant (2 log2 n messages per node, log2 n hops) or tree (three messages per node, and more where nodes die meanwhile)",
+        help: "How deaths are broadcast: circulant (4 log2 n messages per node with acknowledgements, at most half of log2 n hops and two more) or tree (three with them, log2 n hops; more where nodes die meanwhile)",
     },
     Definition {
         name: "offload",

@@ -207,7 +207,7 @@ def stop_rank(ranks):
     return "SIGSTOP to rank 4 on " + ranks[4].host, [4], lambda: kill(ranks[4].pid, signal.SIGSTOP)
 
 
-def kill_daemon(ranks):
+def kill_prted(ranks):
     victims = on(ranks, "h2")
     daemon = parent(ranks[victims[0]].pid)
     return f"SIGKILL to the daemon (prted) of h2, with ranks {listed(victims)}", victims, lambda: kill(daemon)
@@ -228,7 +228,7 @@ FAULTS = {
     "kill-rank": kill_rank,
     "kill-two": kill_two,
     "stop-rank": stop_rank,
-    "kill-daemon": kill_daemon,
+    "kill-prted": kill_prted,
     "kill-node": kill_node,
     "cut-link": cut_link,
 }
@@ -454,7 +454,7 @@ def timeline(run, reference):
                          + ("" if len(events) == count else f", only {len(events)} of {count}")))
             if letters:
                 marks.append((ms[-1], letters[-1]))
-        if run.gone and run.name in ("stop-rank", "kill-daemon", "cut-link"):
+        if run.gone and run.name in ("stop-rank", "kill-prted", "cut-link"):
             # The fault itself ended nobody: this is the fence at work.
             rows.append((run.milliseconds([run.gone])[0], f"no process of rank {listed(run.victims)} is left"))
         if run.ended:
