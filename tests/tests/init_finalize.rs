@@ -8,7 +8,7 @@ use system_tests::{Job, Lab, Outcome, SLACK, in_lab, process};
 
 const VICTIM: u32 = 5;
 /// Open MPI takes itself apart in another order of events each time.
-const REPETITIONS: usize = 5;
+const REPETITIONS: usize = 20;
 
 /// The job either ended with a status and a sentence that say so, or all ranks whose `MPI_Init` returned went on. (It
 /// fails in some ranks and succeeds in others, as a death in it will have it.)
