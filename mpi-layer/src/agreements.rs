@@ -8,24 +8,38 @@
 //! death in an event with its own address then, and may have ended and been freed before that comes to its turn
 //! (`era_mark_process_failed`): so agreements are told of deaths when nobody is inside them.
 //!
+//! A message that arrives while another thread is inside would be put off by Open MPI, in memory where it writes three addresses
+//! over what the message says (`era_cb_fn`, `era_bounce_event_t`): the members would agree on what nobody has said. So it is
+//! put off here, and who begins an agreement waits for whoever is inside.
+//!
 //! Somebody who knows of a death earlier than others may have a parent who does not take it for its child yet: see
 //! [`crate::orphans`].
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, TryLockError};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 use crate::handles::MemberDied;
 use crate::line::lock;
 use crate::objects::Object;
 use crate::openmpi::{Library, ProcessName};
 use crate::receivers::{Descriptor, Receive, Segment};
+use crate::requests::Request;
+use crate::statement::ERR_INTERN;
 use crate::{REGISTERED, endpoints, orphans, receivers};
 
 /// `MCA_BTL_TAG_FT_AGREE`, the place of agreements among the receivers of messages.
 const TAG: usize = 0x31;
+
+/// Begins an agreement.
+pub const BEGIN: &CStr = c"mca_coll_ftagree_iera_intra";
+
+/// The contribution and where the result is put, how many values, of which type, the operation, who is acknowledged to be dead
+/// and whether that is brought up to date, the communicator, the request, and the module.
+pub type Begin =
+    unsafe extern "C" fn(Object, c_int, Object, Object, *mut Object, bool, Object, *mut *mut Request, Object) -> c_int;
 
 /// A death that agreements have not been told of.
 struct Death {
@@ -41,10 +55,49 @@ static RECEIVE: OnceLock<Receive> = OnceLock::new();
 static SOMEBODY_DIED: AtomicBool = AtomicBool::new(false);
 /// Taken while they are being told.
 static TELLING: Mutex<()> = Mutex::new(());
+/// What Open MPI itself has called to begin one.
+static STOCK_BEGIN: OnceLock<Begin> = OnceLock::new();
+/// Taken by who is inside Open MPI's agreements.
+static INSIDE: Mutex<()> = Mutex::new(());
+/// Messages that have arrived meanwhile.
+static PUT_OFF: Mutex<VecDeque<Vec<u8>>> = Mutex::new(VecDeque::new());
 
 thread_local! {
     /// By this thread.
     static IS_TELLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Stands where Open MPI begins agreements, and notes what does. No communicator is there, whose table would know it.
+pub fn guard() {
+    let (Some(library), None) = (Library::loaded(), STOCK_BEGIN.get()) else { return };
+    // SAFETY: the type is that of coll_ftagree.h; a function of the same type takes its place.
+    unsafe {
+        if let Some(stock) = library.replace(BEGIN, begin as *const _) {
+            let _ = STOCK_BEGIN.set(std::mem::transmute::<*const c_void, Begin>(stock));
+        }
+    }
+}
+
+unsafe extern "C" fn begin(
+    contribution: Object,
+    count: c_int,
+    kind: Object,
+    operation: Object,
+    acknowledged: *mut Object,
+    updates: bool,
+    comm: Object,
+    request: *mut *mut Request,
+    module: Object,
+) -> c_int {
+    let Some(stock) = STOCK_BEGIN.get() else { return ERR_INTERN };
+    // SAFETY: the stock function with the arguments that were meant for it.
+    inside(|| unsafe { stock(contribution, count, kind, operation, acknowledged, updates, comm, request, module) })
+}
+
+/// Runs what begins an agreement, when nobody else is inside.
+pub fn inside<T>(begin: impl FnOnce() -> T) -> T {
+    let _inside = lock(&INSIDE);
+    begin()
 }
 
 /// Stands between the agreements and what they hear; `tell` is Open MPI's function that tells them of a death. Once, while
@@ -101,11 +154,7 @@ pub fn tell() -> bool {
     if !SOMEBODY_DIED.load(Ordering::Acquire) {
         return false;
     }
-    let _telling = match TELLING.try_lock() {
-        Err(TryLockError::WouldBlock) => return true,
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        Ok(telling) => telling,
-    };
+    let (Some(_telling), Some(_inside)) = (try_lock(&TELLING), try_lock(&INSIDE)) else { return true };
     IS_TELLING.set(true);
     let mut told = false;
     loop {
@@ -122,6 +171,26 @@ pub fn tell() -> bool {
     !lock(&DEATHS).is_empty()
 }
 
+/// Hands the agreements the messages that were put off. Returns whether something is left.
+pub fn deliver() -> bool {
+    let mut is_left = !lock(&PUT_OFF).is_empty();
+    while is_left {
+        let Some(_inside) = try_lock(&INSIDE) else { return true };
+        let message = lock(&PUT_OFF).pop_front();
+        is_left = message.inspect(|message| hand_on(message)).is_some();
+    }
+    false
+}
+
+/// Locks, unless this thread or another one has.
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Ok(guard) => Some(guard),
+    }
+}
+
 /// A message among agreements.
 unsafe extern "C" fn receive(transport: Object, message: *const Descriptor) {
     let somebody_died = SOMEBODY_DIED.load(Ordering::Acquire);
@@ -135,9 +204,15 @@ unsafe extern "C" fn receive(transport: Object, message: *const Descriptor) {
         return;
     }
     orphans::note(bytes);
-    if let Some(stock) = RECEIVE.get() {
+    let inside = try_lock(&INSIDE);
+    // Without a place in the progress loop nothing can be put off.
+    if inside.is_some() || !REGISTERED.load(Ordering::Relaxed) {
         // SAFETY: with the arguments that were meant for it.
-        unsafe { stock(transport, message) };
+        RECEIVE.get().into_iter().for_each(|stock| unsafe { stock(transport, message) });
+        drop(inside);
+    } else {
+        lock(&PUT_OFF).push_back(bytes.to_vec());
+        crate::watch_progress();
     }
     if somebody_died {
         tell();
@@ -148,7 +223,7 @@ fn is_dead(name: ProcessName) -> bool {
     endpoints::is_dead(endpoints::process_named(name))
 }
 
-/// Has the agreements take a message as if its sender had sent it just now.
+/// Has the agreements take a message as if its sender had sent it just now. Nobody else is inside.
 fn hand_on(message: &[u8]) {
     let Some(stock) = RECEIVE.get() else { return };
     if orphans::sender(message).is_none_or(is_dead) {
@@ -158,6 +233,6 @@ fn hand_on(message: &[u8]) {
     let segment = Segment { message: message.as_ptr(), length: message.len() as u64 };
     let tag = u8::try_from(TAG).unwrap_or(0);
     let descriptor = Descriptor { endpoint: null, segments: &raw const segment, segment_count: 1, tag, context: null };
-    // SAFETY: the receiver reads the message, which is whole, and asks neither transport nor endpoint.
+    // SAFETY: the receiver reads the message and asks neither transport nor endpoint.
     unsafe { stock(null, &raw const descriptor) };
 }

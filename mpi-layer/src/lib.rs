@@ -177,7 +177,13 @@ impl Rank {
 
     /// Whoever has something to do in a turn of the progress loop; false if nobody needs a further one.
     fn turn(&self) -> bool {
-        calls::look() | ballots::look() | agreements::tell() | groups::look() | meetings::look() | connections::look()
+        agreements::deliver()
+            | calls::look()
+            | ballots::look()
+            | agreements::tell()
+            | groups::look()
+            | meetings::look()
+            | connections::look()
     }
 
     /// Reports what the log holds beyond `SEEN`; returns how many entries that was.
@@ -268,6 +274,7 @@ pub extern "C" fn rw_rank_collectives_found() -> c_int {
         let Some(rank) = RANK.get() else { return NOT_AVAILABLE };
         rank.segment.note_changes(rank.slot, defaults::before_collectives_are_chosen(rank.segment.slots()));
         early::watch();
+        agreements::guard();
         SUCCESS
     })
 }

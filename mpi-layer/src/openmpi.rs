@@ -319,11 +319,21 @@ impl Library {
     /// # Safety
     /// `ours` is a function of the same type, which stays for ever.
     pub unsafe fn redirect(&self, name: &CStr, ours: *const c_void) -> bool {
-        // SAFETY: the handle is that of a loaded library.
-        let Ok(object) = (unsafe { ObjectFile::open_by_handle(self.0) }) else { return false };
         // SAFETY: as required of the caller.
-        let replaced = unsafe { object.replace(&name.to_string_lossy(), ours.cast()) };
-        replaced.map(|mut replaced| replaced.discard()).is_ok()
+        unsafe { self.replace(name, ours) }.is_some()
+    }
+
+    /// The same, and returns what it has called until now, which another library may have defined.
+    ///
+    /// # Safety
+    /// As of [`Library::redirect`].
+    pub unsafe fn replace(&self, name: &CStr, ours: *const c_void) -> Option<*const c_void> {
+        // SAFETY: the handle is that of a loaded library.
+        let object = unsafe { ObjectFile::open_by_handle(self.0) }.ok()?;
+        // SAFETY: as required of the caller.
+        let mut replaced = unsafe { object.replace(&name.to_string_lossy(), ours.cast()) }.ok()?;
+        replaced.discard();
+        Some(replaced.original_address().cast())
     }
 
     /// The same for each of several.

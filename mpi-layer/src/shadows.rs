@@ -6,6 +6,7 @@
 
 use std::ffi::c_int;
 
+use crate::agreements::{self, Begin};
 use crate::epochs::{self, CONTEXT_ID, EPOCH};
 use crate::objects::{Classes, Object};
 use crate::openmpi::Library;
@@ -19,17 +20,6 @@ const EARLY: u32 = 1 << 30;
 /// `COLL_FTAGREE_EARLY_RETURNING`, the algorithm that agrees without blocking.
 const EARLY_RETURNING: c_int = 1;
 
-type Agree = unsafe extern "C" fn(
-    *mut Statement,
-    c_int,
-    Object,
-    Object,
-    *mut Object,
-    bool,
-    Object,
-    *mut *mut Request,
-    Object,
-) -> c_int;
 type SetCommunicator = unsafe extern "C" fn(
     *mut Object,
     Object,
@@ -50,7 +40,7 @@ pub struct Shadows {
     make_communicator: SetCommunicator,
     free_communicator: unsafe extern "C" fn(*mut Object) -> c_int,
     make_agreements: unsafe extern "C" fn(Object, *mut c_int) -> Object,
-    agree: Agree,
+    agree: Begin,
     integer: Object,
     minimum: Object,
     nobody: Object,
@@ -70,7 +60,7 @@ impl Shadows {
                 make_communicator: library.function(c"ompi_comm_set")?,
                 free_communicator: library.function(c"ompi_comm_free")?,
                 make_agreements: library.function(c"mca_coll_ftagree_comm_query")?,
-                agree: library.function(c"mca_coll_ftagree_iera_intra")?,
+                agree: library.function(agreements::BEGIN)?,
                 integer: library.predefined(c"ompi_mpi_int")?,
                 minimum: library.predefined(c"ompi_mpi_op_min")?,
                 nobody: library.predefined(c"ompi_mpi_group_empty")?,
@@ -190,9 +180,9 @@ impl Shadows {
         let (mut request, mut nobody) = (std::ptr::null_mut(), self.nobody);
         let numbers = const { size_of::<Statement>() / size_of::<c_int>() } as c_int;
         // SAFETY: as required of the caller; the group is Open MPI's own and is not changed.
-        let status = unsafe {
+        let status = agreements::inside(|| unsafe {
             (self.agree)(
-                statement,
+                statement.cast(),
                 numbers,
                 self.integer,
                 self.minimum,
@@ -202,7 +192,7 @@ impl Shadows {
                 &mut request,
                 module,
             )
-        };
+        });
         if status == 0 { Ok(request) } else { Err(status) }
     }
 }

@@ -85,12 +85,12 @@ impl Scene {
         for process in process::on_hosts().iter().filter(|process| ranks.contains(&process.pid)).take(MOST_STACKS) {
             let pid = process.pid.to_string();
             let output = Command::new("timeout")
-                .args(["-s", "KILL", "20", "gdb", "-q", "-batch", "-p", &pid, "-ex", "bt 14"])
+                .args(["-s", "KILL", "20", "gdb", "-q", "-batch", "-p", &pid, "-ex", "thread apply all bt 14"])
                 .output()
                 .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
                 .unwrap_or_default();
             let _ = writeln!(text, "--- stack of {pid} on {}", process.host);
-            for line in output.lines().filter(|line| line.starts_with('#')) {
+            for line in output.lines().filter(|line| line.starts_with(['#', 'T'])) {
                 let _ = writeln!(text, "{line}");
             }
         }

@@ -15,6 +15,8 @@ const ROUNDS: usize = 40;
 const COMMUNICATORS: usize = 3;
 /// In how many jobs a rank that is not watched leaves.
 const LEAVES: u32 = 20;
+/// How many agreements of the program `threads` each rank takes part in.
+const OF_THREADS: u32 = 8000;
 
 fn program() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -97,6 +99,23 @@ fn a_parent_that_hears_of_a_death_late_tells_its_new_children() {
         for rank in [0, 1, 3] {
             let shrunk = outcome.diaries.first(rank, "shrunk").map(|entry| entry.text());
             outcome.require(shrunk.as_deref() == Some("3"), &format!("rank {rank} shrinks to 3 ranks, not {shrunk:?}"));
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
+
+/// A message that comes while another thread is in an agreement is not lost, nor is what it says.
+#[test]
+fn of_two_threads_at_the_same_time() {
+    in_lab(|lab| {
+        let outcome = Job::new().ranks(4).diarist(&compile("threads", "mpicc")).run(lab);
+        for rank in 0..4 {
+            let right = outcome.diaries.first(rank, "right").map(|entry| entry.text());
+            outcome.require(
+                right == Some(OF_THREADS.to_string()),
+                &format!("of {OF_THREADS} agreements of rank {rank} all are right, not {right:?}"),
+            );
             outcome.finalized(rank);
         }
         outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
