@@ -28,9 +28,9 @@ class Place:
 ALL = ("costs", "idle", "busy")
 HOSTS = ("10.77.0.1", "10.77.0.2"), (("rw-on", "h1"), ("rw-on", "h2"))
 PLACES = {
-    # An address for each: they are measured side by side.
-    "shared": Place("shared memory", "shared", ("127.0.0.1", "127.0.0.1")),
-    "udp-loopback": Place("UDP, loopback", "udp", ("127.0.0.2", "127.0.0.2")),
+    # An address for each: they are measured side by side. `ringwatchd`, measured with UDP, takes no address but an interface's.
+    "shared": Place("shared memory", "shared", ("127.0.0.2", "127.0.0.2")),
+    "udp-loopback": Place("UDP, loopback", "udp", ("127.0.0.1", "127.0.0.1")),
     "udp-hosts": Place("UDP, virtual hosts", "udp", *HOSTS),
     "udp-guests": Place("UDP, guests (emulated)", "udp", GUESTS, guests=True),
     "verbs-guests": Place("RDMA, rxe in guests (emulated)", "verbs", GUESTS, guests=True),

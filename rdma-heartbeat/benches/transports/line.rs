@@ -24,11 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Serialize, Deserialize)]
 pub enum Ask {
     Clock,
-    /// Make an end, the other one is at this port; heartbeats are sent until it works.
+    /// Make an end, the other one is there; heartbeats are sent until it works.
     Connect {
         carrier: Carrier,
         period: Duration,
-        port: u16,
+        observer: (IpAddr, u16),
     },
     Run(Trial),
     /// Enough of the trial, or of the node.
@@ -145,7 +145,7 @@ impl Line {
     /// Both ends of a transport, connected.
     pub fn connect(&mut self, carrier: Carrier, period: Duration) -> Result<End, String> {
         let (mut end, port) = End::new(OBSERVER, self.own, carrier, period)?;
-        self.say(&Ask::Connect { carrier, period, port })?;
+        self.say(&Ask::Connect { carrier, period, observer: (self.own, port) })?;
         let port = crate::expect(self.hear()?, |reply| match reply {
             Reply::Connected { port } => Some(port),
             _ => None,
@@ -216,7 +216,7 @@ impl Line {
 /// The emitter's side of the conversation, for one observer.
 pub fn serve(own: IpAddr) -> Result<(), String> {
     let listener = TcpListener::bind((own, PORT)).map_err(|error| format!("{own}: {error}"))?;
-    let (mut stream, caller) = listener.accept().map_err(|error| error.to_string())?;
+    let (mut stream, _) = listener.accept().map_err(|error| error.to_string())?;
     let _ = stream.set_nodelay(true);
     let reader = BufReader::new(stream.try_clone().map_err(|error| error.to_string())?);
     let (asked, asks) = channel();
@@ -232,9 +232,9 @@ pub fn serve(own: IpAddr) -> Result<(), String> {
     let (mut end, mut node) = (None, None);
     while let Ok(ask) = asks.recv() {
         let reply = match ask? {
-            Ask::Connect { carrier, period, port } => {
+            Ask::Connect { carrier, period, observer } => {
                 let (mut new, at) = End::new(EMITTER, own, carrier, period)?;
-                new.meet((caller.ip(), port), (own, at));
+                new.meet(observer, (own, at));
                 write(&mut stream, &Reply::Connected { port: at })?;
                 connect(&mut new, &asks)?;
                 end = Some(new);
