@@ -1,6 +1,9 @@
 //! What `ringwatchd` asks of the operating system for itself: to run at once when something happens, and nothing else of
 //! its parent's.
 
+use std::ffi::c_void;
+use std::ops::Range;
+
 use nix::errno::Errno;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl::{set_dumpable, set_name, set_no_new_privs, set_pdeathsig, set_timerslack};
@@ -188,8 +191,38 @@ fn lock_memory() -> Result<bool, Errno> {
     let limit = Resource::RLIMIT_MEMLOCK;
     let _ = setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY);
     let wide = getrlimit(limit).is_ok_and(|(soft, _)| soft >= LOCKED_LIMIT);
-    mlockall(if wide { MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE } else { MlockAllFlags::MCL_CURRENT })?;
+    mlockall(MlockAllFlags::MCL_CURRENT)?;
+    if wide {
+        // Each page from when it is first used: libibverbs loads the drivers of devices that the node does not have.
+        // SAFETY: takes an integer.
+        Errno::result(unsafe { libc::mlockall(libc::MCL_FUTURE | libc::MCL_ONFAULT) })?;
+    }
     Ok(wide)
+}
+
+/// Locks all of the library that has this function, which was loaded after [`prepare`]: what the daemon's loop may call there
+/// must not have to come from a disk first. Does nothing if that is not allowed.
+pub fn lock_library(function: *const c_void) {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    for range in mappings_of_file(&maps, function as usize) {
+        // SAFETY: locking changes no memory; if the mapping were gone the call would fail.
+        if unsafe { libc::mlock(range.start as *const c_void, range.len()) } != 0 {
+            return debug!(error = %Errno::last(), "a library is not locked");
+        }
+    }
+}
+
+/// All mappings of the file that is mapped at an address, by a text like `/proc/self/maps` (proc_pid_maps(5)).
+fn mappings_of_file(maps: &str, address: usize) -> Vec<Range<usize>> {
+    let mapping = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let file = rest.split_once('/')?.1.to_owned();
+        Some((usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?, file))
+    };
+    let mappings: Vec<_> = maps.lines().filter_map(mapping).collect();
+    let Some((_, wanted)) = mappings.iter().find(|(range, _)| range.contains(&address)) else { return Vec::new() };
+    mappings.iter().filter(|(_, file)| file == wanted).map(|(range, _)| range.clone()).collect()
 }
 
 /// Has the allocator keep some memory that it has not given to anybody, so that it is there to be locked.
@@ -220,5 +253,40 @@ pub fn lock_the_rest(refused: &mut Vec<Right>) {
             debug!(%error, "not all memory is locked");
             refused.push(Right::Memory);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::procfs::number_in;
+
+    const MAPS: &str = "55d0a000-55d0b000 r-xp 00000000 08:01 11 /usr/bin/ringwatchd
+7f10000000-7f10001000 rw-p 00000000 00:00 0
+7f20000000-7f20001000 r--p 00000000 08:01 12 /usr/lib/a b/librxe-rdmav34.so
+7f20001000-7f20003000 r-xp 00001000 08:01 12 /usr/lib/a b/librxe-rdmav34.so
+7f20003000-7f20004000 rw-p 00003000 08:01 12 /usr/lib/a b/librxe-rdmav34.so
+7f20004000-7f20005000 rw-p 00000000 00:00 0
+7f30000000-7f30001000 r-xp 00000000 08:01 13 /usr/lib/a b/libmlx5-rdmav34.so
+7ffd0000-7ffd1000 rw-p 00000000 00:00 0 [stack]
+";
+
+    #[test]
+    fn a_library_is_found_as_a_whole_and_no_other() {
+        let of = |address| mappings_of_file(MAPS, address);
+        let whole = [0x7f_2000_0000..0x7f_2000_1000, 0x7f_2000_1000..0x7f_2000_3000, 0x7f_2000_3000..0x7f_2000_4000];
+        assert_eq!(of(0x7f_2000_1000), whole);
+        assert_eq!(of(0x7f_2000_3fff), whole);
+        for nothing in [0x7f_2000_4000, 0x7f_1000_0000, 0x7ffd_0000, 0] {
+            assert!(of(nothing).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_library_is_locked() {
+        let locked = || number_in::<usize>(&std::fs::read("/proc/self/status").unwrap(), "VmLck:").unwrap();
+        let before = locked();
+        lock_library(libc::getpid as *const c_void);
+        assert!(locked() >= before + 1024, "libc is not locked: {before} kB before, {} kB after", locked());
     }
 }

@@ -7,6 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use super::layout::*;
+use crate::setup;
 
 /// Declares the functions of the library: a struct of pointers, and how it is filled.
 macro_rules! functions {
@@ -106,7 +107,11 @@ impl Device {
         }
         // SAFETY: the list came from ibv_get_device_list and is not used any more.
         unsafe { (functions.ibv_free_device_list)(list.as_ptr()) };
-        Ok(Arc::new(Self { context: context?, functions, name: name.to_owned() }))
+        let context = context?;
+        // SAFETY: an open device, of which the driver has filled in its functions.
+        let poll = unsafe { context.as_ref() }.ops.poll_cq;
+        poll.into_iter().for_each(|poll| setup::lock_library(poll as *const c_void));
+        Ok(Arc::new(Self { context, functions, name: name.to_owned() }))
     }
 
     /// Its name.
