@@ -7,10 +7,12 @@
 
 # Raise the number when anything below changes: kernels made by an older recipe
 # are then made anew.
-rw_kernel_recipe=1
-# What the machines need before they see their file system, and soft-RoCE.
-# rdma_rxe asks for crc32 by name, so its dependencies do not tell.
-rw_kernel_modules=(virtio_pci virtio_net 9pnet_virtio 9p overlay crc32_generic rdma_rxe ib_uverbs)
+rw_kernel_recipe=2
+# What the machines need before they see their file system, soft-RoCE, and what
+# drops packets. rdma_rxe asks for crc32 by name, so its dependencies do not
+# tell.
+rw_kernel_modules=(virtio_pci virtio_net 9pnet_virtio 9p overlay crc32_generic rdma_rxe ib_uverbs
+    sch_ingress cls_u32 act_gact)
 
 # Sets RINGWATCH_KERNEL to the folder with 'kernel' and 'initrd'; the container
 # shows it as /opt/kernel.

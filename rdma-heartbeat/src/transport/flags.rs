@@ -3,11 +3,13 @@
 //!
 //! Everything else stays datagrams, and so do heartbeats wherever flags do not work:
 //!
-//! 1. A heartbeat of the emitter that comes as a datagram makes the observer *offer* a slot, with a new number.
+//! 1. A heartbeat of the emitter that comes as a datagram makes the observer *offer* a slot, with a new number, unless a
+//!    flag has come since the one before: then the slot that there is works.
 //! 2. The emitter connects and *answers*, or answers that it cannot. It raises flags and sends datagrams, until its
 //!    flags are acknowledged; from then on it raises flags only.
-//! 3. At any error of a flag the emitter sends datagrams again, which is 1. The same follows when an end is started
-//!    again, and when the ring closes over a gap. Offers that come to nothing get rarer, up to one a minute.
+//! 3. At any error of a flag the emitter sends datagrams again, which is 1, and also beside flags that are not
+//!    acknowledged any more. The same follows when an end is started again, and when the ring closes over a gap. Offers that
+//!    come to nothing get rarer, up to one a minute.
 //!
 //! So nobody has to know whether the other side's device, connection or process still exists, and an error of a
 //! connection is no evidence about anybody: it only turns flags back into datagrams. Whether the node behind it lives

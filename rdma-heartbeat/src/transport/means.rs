@@ -42,7 +42,7 @@ pub trait Outlet: Send {
     /// What the observer has to know.
     fn answer(&self) -> Vec<u8>;
 
-    /// Writes a value, and returns whether the other side acknowledges what is written.
+    /// Writes a value, and returns whether the other side acknowledges what was written before.
     ///
     /// # Errors
     /// Why this outlet is of no use any more, as a clause.

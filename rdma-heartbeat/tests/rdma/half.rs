@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 
+use nix::unistd::getuid;
 use propagation::NodeReason;
+use rdma_heartbeat::history::{Event, Record, feed, read};
 use rdma_heartbeat::launch::{Carrier, FromDaemon, LaunchData};
 use rdma_heartbeat::segment::Phase;
-use rdma_heartbeat::status::Report;
+use rdma_heartbeat::status::{Report, name_of};
 
 use crate::cluster::{Node, eventually, launch};
 use crate::{PERIOD, TIMEOUT, address_of, guest, meet};
@@ -79,6 +81,17 @@ impl Half {
         for node in self.nodes.values_mut() {
             node.drain();
             assert!(node.deaths().is_empty(), "node {}: {:?}", node.me, node.deaths());
+        }
+    }
+
+    /// By the history, which says so when it begins.
+    pub fn assert_nobody_suspected(&self) {
+        for me in self.nodes.keys() {
+            let name = name_of(feed::PREFIX, getuid().as_raw(), self.name, *me);
+            let history = std::io::read_to_string(feed::call(&name, false).unwrap()).unwrap();
+            let (records, _) = read(&history);
+            let is_suspicion = |record: &Record| matches!(record.event, Event::Suspected { .. } | Event::Asked { .. });
+            assert!(!records.is_empty() && !records.iter().any(is_suspicion), "{history}");
         }
     }
 

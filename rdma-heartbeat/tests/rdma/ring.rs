@@ -40,7 +40,7 @@ fn flags_arrive_while_their_observer_is_stopped() {
         send_signal(&node.daemon, Signal::SIGSTOP);
     }
     half.meet("stopped");
-    // A write that nobody takes is given up after one period.
+    // Of a write that no device takes the second next heartbeat would tell.
     if let Some(node) = half.here(1) {
         let before = node.report();
         let after = eventually("six more flags", || {
@@ -133,6 +133,36 @@ fn a_port_that_goes_down_and_comes_up_again_carries_flags_again() {
         run("ip link set eth0 down && sleep 1 && ip link set eth0 up");
     }
     half.meet("up");
+    half.until_flags();
+    half.assert_nobody_declared();
+    half.meet("end");
+}
+
+/// The link loses RDMA and nothing else.
+#[test]
+fn where_writes_are_lost_heartbeats_are_datagrams_before_anybody_is_suspected() {
+    let mut half = Half::raising_flags("lost", 19);
+    if guest() == 2 {
+        run("tc qdisc add dev eth0 clsact");
+        run(
+            "tc filter add dev eth0 ingress protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff action drop",
+        );
+    }
+    half.meet("lossy");
+    half.until("datagrams from a node of the other guest", |report| report.observer_means.is_none());
+    for node in half.nodes.values() {
+        let before = node.report().counters;
+        let name = node.status_name();
+        eventually("heartbeats as datagrams", || {
+            let counters = rdma_heartbeat::status::ask(&name).ok()?.counters;
+            (counters["heartbeats received"] >= before["heartbeats received"] + 5).then_some(())
+        });
+    }
+    half.meet("datagrams");
+    half.assert_nobody_suspected();
+    if guest() == 2 {
+        run("tc qdisc del dev eth0 clsact");
+    }
     half.until_flags();
     half.assert_nobody_declared();
     half.meet("end");

@@ -55,6 +55,21 @@ fn flags_go_on_after_more_than_the_queue_has_room_for() {
 }
 
 #[test]
+fn flags_that_nobody_acknowledges_are_not_enough_and_the_device_gives_up() {
+    // The device tries for about that long, many writes.
+    let mut verbs = Verbs::new(10 * PERIOD).expect("a virtual machine has an RDMA device");
+    let (inlet, mut outlet) = connected(&mut verbs, |_| ());
+    eventually("a write is acknowledged", || outlet.store(1).unwrap().then_some(()));
+    drop(inlet);
+    let enough = (0..10).take_while(|_| outlet.store(2) == Ok(true)).count();
+    assert!(enough <= 6, "{enough} flags were enough");
+    assert_eq!(outlet.store(2), Ok(false));
+    let why = eventually("the device gives a write up", || outlet.store(3).err());
+    assert_eq!(why, "the other side's device does not answer");
+    meet("gone");
+}
+
+#[test]
 fn a_slot_of_another_peer_is_out_of_reach_even_with_its_key() {
     let mut verbs = Verbs::new(PERIOD).expect("a virtual machine has an RDMA device");
     let other = verbs.open(address_of(0, guest() - 1), 5).unwrap();

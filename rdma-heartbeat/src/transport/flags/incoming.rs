@@ -35,6 +35,8 @@ struct Slot {
     is_connected: bool,
     value: u64,
     count: u32,
+    /// `count` when the last datagram came.
+    count_before: u32,
 }
 
 impl Incoming {
@@ -68,7 +70,11 @@ impl Incoming {
 
     /// A heartbeat came as a datagram: offers a slot, or orders one.
     pub fn heard(&mut self, now: Time, from: NodeId, address: SocketAddr, shop: &mut Shop) -> Option<Word> {
-        if self.emitter != Some(from) || now < self.next_offer || !shop.is_open() {
+        if self.emitter != Some(from) {
+            return None;
+        }
+        let comes_beside_flags = |slot: &mut Slot| std::mem::replace(&mut slot.count_before, slot.count) < slot.count;
+        if self.slot.as_mut().is_some_and(comes_beside_flags) || now < self.next_offer || !shop.is_open() {
             return None;
         }
         self.next_offer = now + self.patience;
@@ -81,7 +87,7 @@ impl Incoming {
         self.next_epoch += 1;
         let key = shop.key(from, shop.me, epoch);
         shop.order(Job::Open { number: epoch, peer: address, first_packet: key.first_packet() });
-        self.slot = Some(Slot { epoch, inlet: None, key, is_connected: false, value: 0, count: 0 });
+        self.slot = Some(Slot { epoch, inlet: None, key, is_connected: false, value: 0, count: 0, count_before: 0 });
         None
     }
 

@@ -10,6 +10,8 @@ use crate::transport::flag::FlagKey;
 use crate::transport::means::Outlet;
 use crate::transport::workshop::Job;
 
+const AGAIN: &str = "heartbeats to this node are datagrams again";
+
 /// What a node knows of its own flags.
 #[derive(Default)]
 pub(super) struct Outgoing {
@@ -113,14 +115,22 @@ impl Outgoing {
         counters.raised += 1;
         match outlet.store(slot.key.value(count)) {
             Ok(acknowledged) => {
-                if acknowledged && !slot.works {
-                    info!(node = to, means = shop.name(), "heartbeats to this node are flags from now on");
+                match (slot.works, acknowledged) {
+                    (false, true) => {
+                        info!(node = to, means = shop.name(), "heartbeats to this node are flags from now on");
+                    }
+                    (true, false) => warn!(node = to, "flags are not acknowledged; {AGAIN}"),
+                    _ => {}
                 }
                 slot.works = acknowledged;
                 acknowledged
             }
             Err(why) => {
-                warn!(node = to, %why, "a flag could not be raised; heartbeats to this node are datagrams again");
+                if slot.works {
+                    warn!(node = to, %why, "a flag could not be raised; {AGAIN}");
+                } else {
+                    shop.report(self.observer, "to", &why);
+                }
                 self.detach(shop);
                 false
             }

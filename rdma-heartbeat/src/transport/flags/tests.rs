@@ -182,7 +182,7 @@ fn an_error_leads_back_to_datagrams_and_on_to_another_slot() {
     let old = couple.memory.last().value.load(Relaxed);
     couple.memory.is_broken.store(true, Relaxed);
     couple.now += TIMEOUT;
-    assert_eq!(couple.beats(1), [true]);
+    assert_eq!(couple.beats(2), [true; 2]);
     couple.memory.is_broken.store(false, Relaxed);
     // An offer was refused meanwhile, so the next one takes its time.
     assert_eq!(couple.beats(60).iter().filter(|datagram| !**datagram).count(), 0);
@@ -196,12 +196,39 @@ fn an_error_leads_back_to_datagrams_and_on_to_another_slot() {
 }
 
 #[test]
-fn a_broken_connection_is_made_anew_with_the_next_datagram() {
+fn a_broken_connection_is_made_anew_when_a_datagram_comes_without_a_flag() {
     let mut couple = couple(true);
     couple.beats(4);
     couple.look();
     couple.emitter.outgoing.detach(&mut couple.emitter.shop);
-    assert_eq!(couple.beats(2), [true, false]);
+    assert_eq!(couple.beats(3), [true, true, false]);
+    assert_eq!(couple.memory.slots.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn a_connection_stays_where_flags_arrive_and_are_acknowledged_late() {
+    let mut couple = couple(true);
+    couple.beats(2);
+    let slot = couple.memory.last();
+    slot.is_connected.store(false, Relaxed);
+    for _ in 0..5 {
+        assert_eq!(couple.look(), Some(EMITTER));
+        assert_eq!(couple.beats(1), [true]);
+        assert_eq!(couple.emitter.outgoing(), None);
+    }
+    slot.is_connected.store(true, Relaxed);
+    assert_eq!(couple.beats(1), [false]);
+    assert_eq!(couple.memory.slots.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_connection_is_made_anew_where_flags_are_neither_seen_nor_acknowledged() {
+    let mut couple = couple(true);
+    couple.beats(2);
+    couple.look();
+    couple.memory.last().is_connected.store(false, Relaxed);
+    // Nobody looks: what is written is lost.
+    assert_eq!(couple.beats(3), [true, true, false]);
     assert_eq!(couple.memory.slots.lock().unwrap().len(), 2);
 }
 
@@ -303,7 +330,7 @@ fn a_slot_is_left_before_its_numbers_repeat() {
     assert!(couple.emitter.raise(OBSERVER));
     assert_eq!(couple.look(), Some(EMITTER));
     couple.now += TIMEOUT;
-    assert_eq!(couple.beats(2), [true, false]);
+    assert_eq!(couple.beats(3), [true, true, false]);
     assert_eq!(couple.look(), Some(EMITTER));
 }
 
