@@ -221,7 +221,7 @@ impl Daemon {
         // Before the RDMA device is opened, which serves only threads with the rights of the one that did. What serves this
         // host is started by a remote shell, which the site may have made to need what root has.
         setup::give_up_capabilities(Some(startup.runtime_pid), server.is_some());
-        let flags = neighbours::flags(launch, me, startup.incarnation);
+        let flags = neighbours::flags(launch, me, startup.incarnation, network.is_some());
         let limit = rendezvous::limit(parameters.timeout);
         let status = Server::new(&launch.nspace, me, ToolKey::of(&launch.key), startup.tools)
             .map_err(|error| warn!(%error, "ringwatch status will not find this daemon"))

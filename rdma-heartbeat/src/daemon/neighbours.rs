@@ -3,20 +3,26 @@
 use std::net::SocketAddr;
 
 use propagation::{Action, Member, Message, NodeId, Time};
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::{Daemon, Link};
 use crate::launch::{Carrier, LaunchData};
 use crate::network::Network;
 use crate::transport::{Flags, Thread, Verbs, Workshop};
 
-/// The flags of node `me`, by what the job's parameters allow and the node has.
-pub(crate) fn flags(launch: &LaunchData, me: NodeId, incarnation: u32) -> Flags {
+/// The flags of node `me`, by what the job's parameters allow and the node has. `has_neighbours`: whether this process sends
+/// its heartbeats.
+pub(crate) fn flags(launch: &LaunchData, me: NodeId, incarnation: u32, has_neighbours: bool) -> Flags {
     let parameters = &launch.parameters;
-    let may = launch.universe > 1 && parameters.transport != Carrier::Udp;
+    let may = has_neighbours && parameters.transport != Carrier::Udp;
     let verbs = if may { Verbs::new(parameters.period) } else { None };
-    if may && verbs.is_none() && parameters.transport == Carrier::Verbs {
-        warn!("verbs is asked for, but this node has no RDMA device: heartbeats from it and to it travel by UDP");
+    match parameters.transport {
+        _ if !has_neighbours || verbs.is_some() => {}
+        Carrier::Verbs => {
+            warn!("verbs is asked for, but this node has no RDMA device: heartbeats from it and to it travel by UDP");
+        }
+        Carrier::Auto => info!("this node has no RDMA device: heartbeats from it and to it travel by UDP"),
+        Carrier::Udp => info!("heartbeats from this node and to it travel by UDP, as is asked for"),
     }
     let thread = verbs.and_then(|verbs| {
         let thread = Thread::start(Box::new(verbs)).map_err(|error| warn!(%error, "heartbeats stay datagrams"));

@@ -179,7 +179,7 @@ impl Service {
             pipe,
             is_closed: false,
             network,
-            flags: neighbours::flags(launch, me, incarnation),
+            flags: neighbours::flags(launch, me, incarnation, launch.universe > 1),
             host_flags,
             host_address,
             host_seen: now,

@@ -179,18 +179,22 @@ fn is_own(connection: &OwnedFd) -> bool {
 
 /// The memory that a caller hands over, if it is the emitter.
 fn take_memory(caller: &OwnedFd, first_packet: u32) -> io::Result<Memory> {
+    // What a stranger sends along is not even received.
+    if !is_own(caller) {
+        return Err(Errno::EPERM.into());
+    }
     let (mut number, mut room) = ([0; 4], nix::cmsg_space!([RawFd; 1]));
     let mut parts = [IoSliceMut::new(&mut number)];
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
     let packet = recvmsg::<()>(caller.as_raw_fd(), &mut parts, Some(&mut room), flags)?;
-    let mut files = packet.cmsgs()?.flat_map(|message| match message {
+    let files = packet.cmsgs()?.flat_map(|message| match message {
         ControlMessageOwned::ScmRights(files) => files,
         _ => Vec::new(),
     });
-    // SAFETY: the kernel made the descriptor for this process just now; each is taken once.
-    let file = files.next().map(|file| unsafe { OwnedFd::from_raw_fd(file) });
-    let file = file.ok_or(Errno::EBADMSG)?;
-    if packet.bytes != number.len() || u32::from_le_bytes(number) != first_packet || !is_own(caller) {
+    // SAFETY: the kernel made the descriptors for this process just now; each is taken once.
+    let mut files: Vec<_> = files.map(|file| unsafe { OwnedFd::from_raw_fd(file) }).collect();
+    let file = files.pop().ok_or(Errno::EBADMSG)?;
+    if packet.bytes != number.len() || u32::from_le_bytes(number) != first_packet {
         return Err(Errno::EPERM.into());
     }
     let seals = SealFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GET_SEALS)?);

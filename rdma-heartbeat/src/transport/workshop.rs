@@ -5,6 +5,7 @@
 //! that waits with it is silent, and is declared dead.
 
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -140,9 +141,11 @@ impl Workshop for Thread {
         self.products.try_recv().ok()
     }
 
-    /// In a thread of its own, so that new connections do not wait for old ones.
+    /// In a thread of its own, so that new connections do not wait for old ones. If the system has none left it is kept.
     fn discard(&mut self, thing: Box<dyn Discarded>) {
-        let _ = thread::Builder::new().name("discard".into()).stack_size(STACK).spawn(move || drop(thing));
+        let thing = ManuallyDrop::new(thing);
+        let give_back = move || drop(ManuallyDrop::into_inner(thing));
+        let _ = thread::Builder::new().name("discard".into()).stack_size(STACK).spawn(give_back);
     }
 }
 
