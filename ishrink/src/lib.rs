@@ -29,6 +29,10 @@ use promises::Target;
 /// The handles are those of the MPI in this process; `newcomm` stays where it is until the request has completed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPIX_Comm_ishrink(comm: Handle, newcomm: *mut Handle, request: *mut Handle) -> c_int {
+    if let Some(native) = openmpi::native_ishrink() {
+        // SAFETY: the function of this name, with the arguments that were meant for it.
+        return unsafe { native(comm, newcomm, request) };
+    }
     let Some(mpi) = OpenMpi::get() else { return ERR_UNSUPPORTED };
     // SAFETY: as required of the caller.
     unsafe {

@@ -40,9 +40,12 @@ pub type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 /// A callback of the progress loop.
 pub type Progress = unsafe extern "C" fn() -> c_int;
 
+/// `MPIX_Comm_ishrink`, and what it calls in Open MPI 5.0.
+type Ishrink = unsafe extern "C" fn(Handle, *mut Handle, *mut Handle) -> c_int;
+
 /// Functions of the loaded Open MPI.
 pub struct OpenMpi {
-    pub ishrink: unsafe extern "C" fn(Handle, *mut Handle, *mut Handle) -> c_int,
+    pub ishrink: Ishrink,
     pub agreement: Agreement,
     pub register_progress: unsafe extern "C" fn(Progress) -> c_int,
     pub unregister_progress: unsafe extern "C" fn(Progress) -> c_int,
@@ -143,6 +146,13 @@ impl OpenMpi {
 pub fn loaded() -> *mut c_void {
     // SAFETY: asks for a library that is loaded already, also privately; the handle is kept for ever.
     unsafe { libc::dlopen(c"libmpi.so.40".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) }
+}
+
+/// `MPIX_Comm_ishrink` of an Open MPI that has it, as 6.0 does.
+pub fn native_ishrink() -> Option<Ishrink> {
+    static NATIVE: OnceLock<Option<Ishrink>> = OnceLock::new();
+    // SAFETY: the type of the function of this name.
+    *NATIVE.get_or_init(|| unsafe { function(loaded(), c"MPIX_Comm_ishrink") })
 }
 
 /// # Safety
