@@ -353,7 +353,7 @@ impl Communicators {
             known.damaged = true;
             known.scope()
         });
-        if scope == Some(Scope::Group) {
+        if scope.is_some_and(|scope| scope != Scope::Local) {
             self.mpi.revoke(comm);
         }
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use system_tests::diary::{Diaries, PROC_FAILED, REVOKED};
+use system_tests::diary::{Diaries, Entry, PROC_FAILED, REVOKED};
 use system_tests::job::{compile, compile_fortran};
 use system_tests::keys::Property;
 use system_tests::lab::run;
@@ -203,6 +203,27 @@ fn the_scope_is_a_parameter() {
         strike(lab, scoped(), by_default("group"), "group", "default", "inside", &["recv"]);
         strike(lab, scoped(), by_default("global"), "global", "default", "outside", &["allreduce"]);
         strike(lab, scoped(), Job::new(), "local", "default", "inside", &["recv"]);
+    });
+}
+
+/// An earlier death counts where a member is dead; what the living have is of use for a repair, whatever its scope.
+#[test]
+fn a_scope_that_is_given_after_a_death() {
+    in_lab(|lab| {
+        let outcome = Job::new().ranks(4).diarist(&compile("earlier", "mpicc")).run(lab);
+        let said = |rank| outcome.diaries.of(rank).filter(|entry| entry.event == "revoked").map(Entry::text);
+        let of_all: Vec<String> = said(0).filter(|text| text.starts_with("all")).collect();
+        let right = of_all == ["all local 0 0", "all group 0 1", "all global 0 1"];
+        outcome.require(right, &format!("one with a dead member is revoked at once: {of_all:?}"));
+        for rank in 0..3 {
+            let of_living: Vec<String> = said(rank).filter(|text| text.starts_with("living")).collect();
+            let right = of_living == ["living local 0 0", "living group 0 0", "living global 0 0"];
+            outcome.require(right, &format!("one of the living is not: {of_living:?}"));
+            let barriers = outcome.diaries.of(rank).filter(|entry| entry.event == "barrier").map(Entry::text);
+            let barriers: Vec<String> = barriers.collect();
+            outcome.require(barriers == ["local 0", "group 0", "global 0"], &format!("and works: {barriers:?}"));
+            outcome.finalized(rank);
+        }
     });
 }
 
