@@ -2,7 +2,8 @@
 //!
 //! Open MPI makes them of communicators: of a duplicate of the program's, and of others that it splits from that. Here
 //! the duplicate is taken of a copy that nobody else knows. It hands on the scope group, so that whoever waits in the
-//! constructor leaves it when a member dies. At the end all agree on the whole, if the program's communicator is uniform.
+//! constructor leaves it when a member dies; and it is revoked when the program's is, whoever does that, since others wait in
+//! the copy for a member that leaves because of it. At the end all agree on the whole, if the program's communicator is uniform.
 //!
 //! Open MPI 5.0's `osc/rdma` crashes where its duplicate fails (osc_rdma_module.c:47 and 105). So the duplicate of a copy
 //! does not fail, nor does the copy: where its number could not be agreed on it gets the one that this process has
@@ -45,16 +46,20 @@ thread_local! {
 /// Of which communicators copies are being made, each with the copy once that has its number.
 static COPIES: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
+#[derive(Default)]
 struct Construction {
-    /// The communicator of which it is made, and those that were made of that, each with its function in place of which
-    /// [`number`] stands.
+    /// The program's communicator, and the copy of it once there is one.
+    comm: usize,
+    copy: Option<Part>,
+    /// The communicator of which it is made, one of these, and those that were made of that, each with its function in place of
+    /// which [`number`] stands.
     bases: Vec<(usize, usize)>,
     /// What has its number and is about to get its collectives.
     present: usize,
     /// What has been made, and what of it has its number from all members.
     made: Vec<Communicator>,
     parts: Vec<Part>,
-    /// A member has died meanwhile.
+    /// A member has died, or the program's communicator was revoked.
     struck: bool,
     /// The number of the present communicator could not be agreed on.
     alone: bool,
@@ -77,6 +82,16 @@ impl Construction {
 
     fn is_made_of(&self, comm: usize) -> bool {
         self.bases.iter().any(|base| base.0 == comm)
+    }
+
+    fn depends_on(&self, comm: usize) -> bool {
+        self.comm == comm || self.is_of(comm)
+    }
+
+    /// It cannot succeed any more. Returns what members may wait in.
+    fn strike(&mut self) -> Vec<Part> {
+        self.struck = true;
+        self.copy.iter().chain(&self.parts).copied().collect()
     }
 }
 
@@ -121,11 +136,16 @@ pub fn run(comm: Object, make: impl FnOnce(Object) -> c_int, undo: impl FnOnce()
     let (mut own, mut parts, mut made) = (ERR_PROC_FAILED, Vec::new(), Vec::new());
     let code = uniform::agree_on(comm, About::Members, || {
         own = match (of_copy(mpi, comm, make, &mut parts, &mut made), damage(mpi, comm)) {
+            // Others may have left without it, and nobody is to wait for them in it.
+            (0, Some(ERR_REVOKED)) => {
+                parts.iter().for_each(Part::revoke);
+                0
+            }
             (0, _) => 0,
             // Whatever went wrong: a file, say, that the dead was to create.
             (_, Some(class)) => class,
-            // It was the copy that was revoked, because of the death.
-            (ERR_REVOKED, None) => ERR_PROC_FAILED,
+            // The copy was revoked by a member that knows more: of a death, or that `comm` is revoked, as its scope has it.
+            (ERR_REVOKED, None) if Scope::of(communicators::values(comm)[SCOPE]) == Scope::Local => ERR_PROC_FAILED,
             (code, None) => code,
         };
         own
@@ -151,16 +171,16 @@ fn of_copy(
     if let Some(class) = damage(mpi, comm) {
         return class;
     }
-    let (copy, first) = of_base(mpi, comm, || copying(comm, || mpi.duplicate(comm)));
+    let (copy, first) = of_base(mpi, comm, None, || copying(comm, || mpi.duplicate(comm)));
     *made = first.made;
-    let copy = match copy {
-        Ok(copy) if !first.parts.is_empty() => copy,
-        Ok(_) => return damage(mpi, comm).unwrap_or(ERR_PROC_FAILED),
-        Err(code) => return code,
+    let (copy, part) = match (copy, first.parts.first()) {
+        (Ok(copy), Some(part)) => (copy, *part),
+        (Ok(_), None) => return damage(mpi, comm).unwrap_or(ERR_PROC_FAILED),
+        (Err(code), _) => return code,
     };
     communicators::bequeath(copy, SCOPE, Scope::Group.value());
     communicators::bequeath(copy, UNIFORMITY, Uniformity::Local.value());
-    let (code, second) = of_base(mpi, copy, || make(copy));
+    let (code, second) = of_base(mpi, comm, Some(part), || make(copy));
     mpi.free(copy);
     made.extend(second.made);
     let is_made_of_some = !second.parts.is_empty();
@@ -181,13 +201,16 @@ pub fn damage(mpi: &Internals, comm: Object) -> Option<c_int> {
     }
 }
 
-/// Makes something of a communicator, which has its collectives; returns what was made meanwhile, too.
-fn of_base<T>(mpi: &Internals, base: Object, make: impl FnOnce() -> T) -> (T, Construction) {
-    let struck = mpi.has_dead_members(base);
-    let (bases, present, made, parts, alone, numbered) = Default::default();
-    let mut construction = Construction { bases, present, made, parts, struck, alone, numbered };
+/// Makes something of a communicator, or of the copy of it, which has its collectives; returns what was made meanwhile, too.
+fn of_base<T>(mpi: &Internals, comm: Object, copy: Option<Part>, make: impl FnOnce() -> T) -> (T, Construction) {
+    let base = copy.map_or(comm, |part| part.comm.handle());
+    let mut construction = Construction { comm: comm as usize, copy, ..Construction::default() };
     construction.base_on(mpi, base);
     lock(&UNDER_WAY).push(construction);
+    // Until now it was not told.
+    if damage(mpi, comm).is_some() {
+        interrupted(comm);
+    }
     MINE.set(base as usize);
     let result = make();
     MINE.set(0);
@@ -260,14 +283,20 @@ unsafe extern "C" fn refuse() -> c_int {
     ERR_PROC_FAILED
 }
 
-/// A member of a communicator is dead: who makes something of it is interrupted.
+/// A member of a communicator is dead.
 pub fn member_died(comm: Object) {
-    let mut parts = Vec::new();
-    if let Some(construction) = lock(&UNDER_WAY).iter_mut().find(|one| one.is_of(comm as usize)) {
-        construction.struck = true;
+    if with_one(|one| one.depends_on(comm as usize), |_| ()).is_some() {
         calls::begin();
-        parts = construction.parts.clone();
     }
+    interrupted(comm);
+}
+
+/// A communicator was revoked, or a member of it is dead: who makes something of it is interrupted.
+pub fn interrupted(comm: Object) {
+    let mut all = lock(&UNDER_WAY);
+    let struck = all.iter_mut().filter(|one| one.depends_on(comm as usize));
+    let parts: Vec<_> = struck.flat_map(Construction::strike).collect();
+    drop(all);
     parts.iter().for_each(Part::revoke);
 }
 

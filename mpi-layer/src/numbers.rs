@@ -19,6 +19,7 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use crate::construction;
 use crate::gaps;
 use crate::internals::Internals;
 use crate::line::lock;
@@ -144,7 +145,11 @@ unsafe extern "C" fn interrupted(comm: Object, collectives_only: bool) -> c_int 
     // Also if it has been freed: only this marks it as revoked, and who is not marked hands each revocation on; and whoever
     // waits for room here for a long message is let go.
     // SAFETY: as above.
-    STOCK.get().map_or(0, |stock| unsafe { (stock.interrupt)(comm, collectives_only) })
+    let code = STOCK.get().map_or(0, |stock| unsafe { (stock.interrupt)(comm, collectives_only) });
+    if !collectives_only {
+        let _ = catch_unwind(|| construction::interrupted(comm as Object));
+    }
+    code
 }
 
 /// The communicator with this number: the world, or one that was made since `MPI_Init`.

@@ -85,7 +85,8 @@ unsafe extern "C-unwind" fn get_data(
     catch_unwind(AssertUnwindSafe(ask)).unwrap_or(UNREACHABLE)
 }
 
-/// Who cannot make a window because somebody has died frees nothing: others may have made theirs, and ask for what lies there.
+/// Who cannot make a window because somebody has died, or the communicator was revoked, frees nothing: others may have made
+/// theirs, and ask for what lies there.
 unsafe extern "C" fn free_half(window: Object) -> c_int {
     match STOCK.get() {
         // SAFETY: as above.

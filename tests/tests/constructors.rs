@@ -7,6 +7,8 @@ use system_tests::job::compile;
 use system_tests::{Job, Lab, Outcome, in_lab};
 
 const SUCCESS: &str = "0";
+/// `MPI_ERR_WIN`, to which most of Open MPI's constructors of windows turn every error.
+const WIN: &str = "53";
 /// Constructors that begin with the number of the new communicator.
 const NUMBERING: [&str; 5] = ["dup", "idup", "create", "cart_create", "idup"];
 /// What everybody does after each.
@@ -235,4 +237,47 @@ fn of_two_uniform_groups_is_made_at_all_or_at_none() {
             outcome.require(results[0].1.as_deref() == Some(PROC_FAILED), "the last one ends because of the death");
         }
     });
+}
+
+/// So many times one thing in a job, each of which costs it a rank.
+const STRIKES: usize = 5;
+
+/// With the error scope global: the death of somebody who is no member revokes what the members call with, at each at another
+/// moment.
+fn while_processes_die_outside(operations: &[&str]) {
+    in_lab(|lab| {
+        for (op, (uniform, seed)) in
+            operations.iter().flat_map(|op| [("local", "1"), ("create", "2")].map(|how| (op, how)))
+        {
+            let job = Job::new().diarist(&compile("outsiders", "mpicc")).limit(LIMIT);
+            let outcome = job.arguments(&["--uniform", uniform, "--seed", seed]).arguments(&[*op; STRIKES]).run(lab);
+            let classes: &[&str] = match (op.split_once('_'), uniform) {
+                (Some(("win", _)), _) => &[WIN],
+                (_, "local") => &[REVOKED, PROC_FAILED],
+                _ => &[REVOKED],
+            };
+            for (number, victim) in (0..STRIKES).zip((0..8).rev()) {
+                let end = |rank| about(&outcome.diaries, rank, "ended", number).next();
+                let ends: Vec<_> = (0..victim).filter_map(end).collect();
+                let what = format!("{op} for the {number}th time ({uniform}): {ends:?}");
+                outcome.require(ends.len() == victim as usize, &format!("all members come out of {what}"));
+                let fails = |end: &String| end.split_once(' ').is_some_and(|(_, class)| classes.contains(&class));
+                outcome.require(ends.iter().all(fails), &format!("{classes:?} ends {what}"));
+                let alike = uniform == "local" || ends.iter().all(|end| *end == ends[0]);
+                outcome.require(alike, &format!("the same ends, everywhere after as many, {what}"));
+            }
+            let half = outcome.diaries.all("half-built").next().map(Entry::text);
+            outcome.require(half.is_none(), &format!("{op} that fails leaves no handle: {half:?} ({uniform})"));
+            for rank in 0..3 {
+                outcome.finalized(rank);
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
+    });
+}
+
+/// Members that had left were waited for; and of a window they had freed what others read, which crashed.
+#[test]
+fn of_windows_and_files_while_processes_die_outside() {
+    while_processes_die_outside(&["win_create", "win_allocate", "win_create_dynamic", "file_open"]);
 }
