@@ -9,7 +9,8 @@
 //! * a list that the other leader did not live to send is told from one that it did: Open MPI takes apart whatever is in the
 //!   memory then, and crashes;
 //! * from then on, when the number of the new communicator is settled, collectives of the group run on the group's own side of it, which
-//!   nobody else knows: whoever gives up revokes that ([`groups`]);
+//!   nobody else knows: whoever gives up revokes that ([`groups`]), and whoever sees that the group's own communicator is revoked:
+//!   who was interrupted in that never comes to this one;
 //! * each leader tells the other one at the end how it has ended, which is a reason to give up for one that is not so far yet.
 //!
 //! Where both groups are uniform, what one leader tells the other is what its group has agreed on, and the group agrees once more
@@ -169,10 +170,11 @@ pub fn present() -> Option<Arc<Crossing>> {
 }
 
 impl Crossing {
-    /// Why the leader cannot succeed any more, whatever becomes of its group.
+    /// Why it cannot succeed any more, as far as the group's communicator says, or at the leader the bridge or the other leader.
     pub fn refusal(&self) -> Option<c_int> {
+        let by_bridge = || self.bridge.and_then(|bridge| refusal(bridge as Object));
         let by_other = || self.talk.as_ref().and_then(Talk::given_up);
-        self.bridge.and_then(|bridge| refusal(bridge as Object)).or_else(by_other)
+        refusal(self.local as Object).or_else(by_bridge).or_else(by_other)
     }
 
     fn tells(&self) -> bool {
@@ -382,7 +384,7 @@ fn class_of(mpi: &Internals, code: c_int, local: Object, crossing: &Crossing) ->
         0 | ERR_PROC_FAILED => code,
         code if WRONG_ARGUMENTS.contains(&code) => code,
         // A duplicate that got no number, say, fails for lack of one (`ompi_comm_idup_with_info_activate`).
-        code => refusal(local).or_else(|| crossing.refusal()).unwrap_or(code),
+        code => crossing.refusal().unwrap_or(code),
     }
 }
 

@@ -193,6 +193,10 @@ impl Call {
         if self.refusal().is_none() {
             return;
         }
+        // Who is no leader waits for no message, but for the others of its group.
+        if let Kind::Crossing(_) = self.kind {
+            communicators::revoke(Communicator::from_handle(self.comm as Object));
+        }
         for message in lock(&self.messages).iter() {
             let request = *message as *mut Request;
             // SAFETY: it lives until it is taken off the list. A message that has arrived, or is about to, is not cancelled.

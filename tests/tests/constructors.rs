@@ -281,3 +281,8 @@ fn while_processes_die_outside(operations: &[&str]) {
 fn of_windows_and_files_while_processes_die_outside() {
     while_processes_die_outside(&["win_create", "win_allocate", "win_create_dynamic", "file_open"]);
 }
+
+#[test]
+fn of_communicators_while_processes_die_outside() {
+    while_processes_die_outside(&["dup", "split", "intercomm_create"]);
+}
