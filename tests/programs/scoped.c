@@ -24,15 +24,18 @@
 #include "class.h"
 #include "death.h"
 #include "world.h"
+#include "victims.h"
 
 /* There if libringwatch was preloaded. */
 int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request) __attribute__((weak));
 
-enum { MOST_OPERATIONS = 5, LONG_MESSAGE = 1 << 20, TAG = 7, OTHER_TAG = 8 };
+enum { MOST_OPERATIONS = 6, MOST_MEMBERS = 16, LONG_MESSAGE = 1 << 20, TAG = 7, OTHER_TAG = VICTIM_TAG };
 
-static char long_message[LONG_MESSAGE];
+static char long_message[LONG_MESSAGE], data_path[600];
 /* Keeps the scope local, whatever the default: here deaths are looked for. */
 static MPI_Comm calm;
+/* Members whose ranks are even, or odd: the two groups of an intercommunicator. */
+static MPI_Comm halves[MOST_OPERATIONS], half;
 static MPI_Request from_victim[MOST_OPERATIONS];
 
 static MPI_Info info_with_scope(const char *scope) {
@@ -61,17 +64,6 @@ static MPI_Comm inherit(MPI_Comm origin, const char *scope, const char *how) {
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
     return comm;
-}
-
-/* The victim waits for its death in MPI: a process that sends it the first message needs an answer before. */
-static void wait_to_die(MPI_Comm comm, int rank) {
-    int never, flag;
-    MPI_Request from_itself;
-    MPI_Irecv(&never, 1, MPI_INT, rank, OTHER_TAG, comm, &from_itself);
-    for (;;) {
-        MPI_Test(&from_itself, &flag, MPI_STATUS_IGNORE);
-        usleep(200);
-    }
 }
 
 /* What the error class of the first request in error is; MPI_SUCCESS if all succeeded. */
@@ -111,47 +103,101 @@ static int isend_waitall(MPI_Comm comm) {
     return class_among(code, 1, &status);
 }
 
-/* The operations of MPI that all members enter. */
-static bool is_collective(const char *name) {
-    static const char *all[] = {"barrier", "bcast",     "allreduce", "alltoall", "allgather",
-                                "scan",    "ibarrier",  "iallreduce", "allreduce_init",
-                                "comm_dup"};
+/* The other operations are those that all members enter. */
+static bool is_point_to_point(const char *name) {
+    static const char *all[] = {"recv",  "any",      "probe",   "iprobe",  "send",   "ssend",
+                                "isend", "sendrecv", "waitall", "waitany", "testany"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(all[i], name)) return true;
     return false;
 }
 
-static int collective(MPI_Comm comm, const char *name) {
-    int size, mine = 1;
-    MPI_Comm_size(comm, &size);
-    int *sent = calloc((size_t)size, sizeof *sent), *got = calloc((size_t)size, sizeof *got), code = MPI_ERR_OTHER;
-    MPI_Request request;
-    MPI_Comm copy;
-    if (!strcmp(name, "barrier")) code = MPI_Barrier(comm);
-    else if (!strcmp(name, "bcast")) code = MPI_Bcast(&mine, 1, MPI_INT, 0, comm);
-    else if (!strcmp(name, "allreduce")) code = MPI_Allreduce(&mine, got, 1, MPI_INT, MPI_SUM, comm);
-    else if (!strcmp(name, "alltoall")) code = MPI_Alltoall(sent, 1, MPI_INT, got, 1, MPI_INT, comm);
-    else if (!strcmp(name, "allgather")) code = MPI_Allgather(&mine, 1, MPI_INT, got, 1, MPI_INT, comm);
-    else if (!strcmp(name, "scan")) code = MPI_Scan(&mine, got, 1, MPI_INT, MPI_SUM, comm);
-    else if (!strcmp(name, "comm_dup")) code = MPI_Comm_dup(comm, &copy);
-    else {
-        if (!strcmp(name, "ibarrier")) code = MPI_Ibarrier(comm, &request);
-        else if (!strcmp(name, "iallreduce")) code = MPI_Iallreduce(&mine, got, 1, MPI_INT, MPI_SUM, comm, &request);
-        else {
-            MPI_Allreduce_init(&mine, got, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request);
-            code = MPI_Start(&request);
-        }
-        if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+/* Data of the collectives. Not on the stack: what is interrupted may still be under way. */
+static int sent[MOST_MEMBERS], got[MOST_MEMBERS], ones[MOST_MEMBERS], places[MOST_MEMBERS];
+
+static void prepare(void) {
+    for (int i = 0; i < MOST_MEMBERS; i++) ones[i] = 1, places[i] = i;
+}
+
+/* Makes something, of which nothing remains. */
+static int constructor(MPI_Comm comm, const char *name) {
+    MPI_Comm made = MPI_COMM_NULL;
+    int code, *allocated;
+    if (!strcmp(name, "file_open")) {
+        MPI_File file;
+        code = MPI_File_open(comm, data_path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+        if (code == MPI_SUCCESS) MPI_File_close(&file);
+        return code;
     }
-    free(sent);
-    free(got);
+    if (!strcmp(name, "win_allocate")) {
+        MPI_Win window;
+        code = MPI_Win_allocate(sizeof *sent, sizeof *sent, MPI_INFO_NULL, comm, &allocated, &window);
+        if (code == MPI_SUCCESS) MPI_Win_free(&window);
+        return code;
+    }
+    if (!strcmp(name, "comm_dup")) code = MPI_Comm_dup(comm, &made);
+    else if (!strcmp(name, "comm_split")) code = MPI_Comm_split(comm, world_rank % 2, 0, &made);
+    else if (!strcmp(name, "comm_create_group")) {
+        MPI_Group all;
+        MPI_Comm_group(comm, &all);
+        code = MPI_Comm_create_group(comm, all, TAG, &made);
+        MPI_Group_free(&all);
+    } else if (!strcmp(name, "intercomm_create"))
+        code = MPI_Intercomm_create(half, 0, comm, 1 - world_rank % 2, TAG, &made);
+    else {
+        fprintf(stderr, "scoped: no operation %s\n", name);
+        MPI_Abort(MPI_COMM_WORLD, 98);
+        return MPI_ERR_OTHER;
+    }
+    if (code == MPI_SUCCESS) MPI_Comm_free(&made);
     return code;
+}
+
+static int collective(MPI_Comm comm, const char *name) {
+    int code;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (!strcmp(name, "barrier")) code = MPI_Barrier(comm);
+    else if (!strcmp(name, "bcast")) code = MPI_Bcast(got, 1, MPI_INT, 0, comm);
+    else if (!strcmp(name, "reduce")) code = MPI_Reduce(sent, got, 1, MPI_INT, MPI_SUM, 1, comm);
+    else if (!strcmp(name, "allreduce")) code = MPI_Allreduce(sent, got, 1, MPI_INT, MPI_SUM, comm);
+    else if (!strcmp(name, "gather")) code = MPI_Gather(sent, 1, MPI_INT, got, 1, MPI_INT, 1, comm);
+    else if (!strcmp(name, "gatherv")) code = MPI_Gatherv(sent, 1, MPI_INT, got, ones, places, MPI_INT, 1, comm);
+    else if (!strcmp(name, "scatter")) code = MPI_Scatter(sent, 1, MPI_INT, got, 1, MPI_INT, 0, comm);
+    else if (!strcmp(name, "scatterv")) code = MPI_Scatterv(sent, ones, places, MPI_INT, got, 1, MPI_INT, 0, comm);
+    else if (!strcmp(name, "alltoall")) code = MPI_Alltoall(sent, 1, MPI_INT, got, 1, MPI_INT, comm);
+    else if (!strcmp(name, "allgather")) code = MPI_Allgather(sent, 1, MPI_INT, got, 1, MPI_INT, comm);
+    else if (!strcmp(name, "reduce_scatter")) code = MPI_Reduce_scatter(sent, got, ones, MPI_INT, MPI_SUM, comm);
+    else if (!strcmp(name, "scan")) code = MPI_Scan(sent, got, 1, MPI_INT, MPI_SUM, comm);
+    else if (!strcmp(name, "exscan")) code = MPI_Exscan(sent, got, 1, MPI_INT, MPI_SUM, comm);
+    else if (!strcmp(name, "neighbor_allgather"))
+        code = MPI_Neighbor_allgather(sent, 1, MPI_INT, got, 1, MPI_INT, comm);
+    else if (!strcmp(name, "ibarrier")) code = MPI_Ibarrier(comm, &request);
+    else if (!strcmp(name, "iallreduce")) code = MPI_Iallreduce(sent, got, 1, MPI_INT, MPI_SUM, comm, &request);
+    else if (!strcmp(name, "allreduce_init")) {
+        MPI_Allreduce_init(sent, got, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request);
+        code = MPI_Start(&request);
+    } else
+        return constructor(comm, name);
+    return code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code;
+}
+
+/* Rank 0 and every other member are neighbours, and no two others. The victim, if it is the last member, has none: Open MPI
+ * 5.0.7 may abort where a neighbour dies. */
+static MPI_Comm star(MPI_Comm comm, bool has_victim) {
+    int size, ends[MOST_MEMBERS], edges[2 * MOST_MEMBERS] = {0};
+    MPI_Comm made;
+    MPI_Comm_size(comm, &size);
+    int others = size - 1 - has_victim;
+    for (int i = 0; i < others; i++) edges[i] = i + 1;
+    for (int i = 0; i < size; i++) ends[i] = others + (i < others ? i : others);
+    MPI_Graph_create(comm, size, ends, edges, 0, &made);
+    return made;
 }
 
 /* What the survivors wait in for rank 0. */
 static int wait_in(MPI_Comm comm, const char *name) {
     int value = 0, flag = false, code = MPI_SUCCESS;
-    if (is_collective(name)) return collective(comm, name);
+    if (!is_point_to_point(name)) return collective(comm, name);
     if (!strcmp(name, "recv")) return MPI_Recv(&value, 1, MPI_INT, 0, TAG, comm, MPI_STATUS_IGNORE);
     if (!strcmp(name, "any")) return MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, TAG, comm, MPI_STATUS_IGNORE);
     if (!strcmp(name, "probe")) return MPI_Probe(0, TAG, comm, MPI_STATUS_IGNORE);
@@ -171,7 +217,7 @@ static int wait_in(MPI_Comm comm, const char *name) {
 static int join_in(MPI_Comm comm, const char *name, int members) {
     static char got[LONG_MESSAGE];
     int value = 1, first = MPI_SUCCESS;
-    if (is_collective(name)) return collective(comm, name);
+    if (!is_point_to_point(name)) return collective(comm, name);
     bool receives = !strcmp(name, "send") || !strcmp(name, "ssend") || !strcmp(name, "isend");
     for (int peer = 1; peer < members; peer++) {
         int code = receives ? MPI_Recv(got, LONG_MESSAGE, MPI_BYTE, peer, TAG, comm, MPI_STATUS_IGNORE)
@@ -180,27 +226,6 @@ static int join_in(MPI_Comm comm, const char *name, int members) {
         if (first == MPI_SUCCESS) first = code;
     }
     return first;
-}
-
-/* Spawns so many victims. */
-static MPI_Comm spawn(char **arguments, int victims) {
-    MPI_Comm inter;
-    MPI_Info local = info_with_scope("local");
-    MPI_Comm_spawn(arguments[0], arguments + 1, victims, MPI_INFO_NULL, 0, calm, &inter, MPI_ERRCODES_IGNORE);
-    MPI_Comm_set_info(inter, local);
-    MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
-    MPI_Info_free(&local);
-    return inter;
-}
-
-/* One that was spawned: it lives until it is killed. */
-static void be_victim(MPI_Comm parents, const char *dir) {
-    int size;
-    MPI_Comm_remote_size(parents, &size);
-    world_rank += size;
-    open_diary(dir);
-    event("ready");
-    wait_to_die(MPI_COMM_SELF, 0);
 }
 
 int main(int count, char **arguments) {
@@ -215,24 +240,24 @@ int main(int count, char **arguments) {
     }
     bool inside = !strcmp(where, "inside"), spawns = !strcmp(where, "spawned");
     MPI_Comm victims = MPI_COMM_NULL;
-    if (spawns && getenv("OMPI_PARENT_PORT")) {
-        MPI_Init(NULL, NULL);
-        MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-        MPI_Comm_get_parent(&victims);
-        be_victim(victims, dir);
-    }
+    be_victim_if_spawned(dir);
     enter_world(&count, &arguments, dir);
+    snprintf(data_path, sizeof data_path, "%s/data", dir);
+    prepare();
 
     MPI_Info local = info_with_scope("local");
     MPI_Comm_dup_with_info(MPI_COMM_WORLD, local, &calm);
     MPI_Info_free(&local);
-    if (spawns) victims = spawn(arguments, operation_count);
+    if (spawns) victims = spawn_victims(arguments, operation_count, calm);
     MPI_Comm comms[MOST_OPERATIONS];
     for (int k = 0; k < operation_count; k++) {
         int victim = world_size - 1 - k;
         int members = spawns ? world_size : victim + inside;
         MPI_Comm_split(calm, world_rank < members ? 1 : MPI_UNDEFINED, world_rank, &comms[k]);
-        if (comms[k] != MPI_COMM_NULL) comms[k] = inherit(comms[k], scope, how);
+        if (comms[k] == MPI_COMM_NULL) continue;
+        if (strstr(operations[k], "neighbor")) comms[k] = star(comms[k], inside);
+        if (strstr(operations[k], "intercomm")) MPI_Comm_split(comms[k], world_rank % 2, world_rank, &halves[k]);
+        comms[k] = inherit(comms[k], scope, how);
     }
     static int never[MOST_OPERATIONS];
     for (int k = 0; k < operation_count; k++)
@@ -245,7 +270,9 @@ int main(int count, char **arguments) {
         /* The scope global counts deaths from here on: all before must be known. */
         if (k > 0) wait_for_death(&from_victim[k - 1]);
         MPI_Comm comm = comms[k];
+        half = halves[k];
         if (!strcmp(how, "set")) set_scope(comm, scope);
+        if (strstr(operations[k], "intercomm")) set_scope(half, scope);
         event("blocked %d", k);
         int code;
         if (world_rank == 0) {
