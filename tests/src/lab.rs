@@ -1,6 +1,7 @@
 //! The virtual hosts h1, h2, ..., which one test at a time may use.
 
 use std::fs::{self, File};
+use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::Command;
@@ -30,6 +31,8 @@ static RUNS: AtomicU32 = AtomicU32::new(0);
 /// The virtual hosts, whole and without processes, for one test.
 pub struct Lab {
     name: String,
+    round: u32,
+    rounds: u32,
     _lock: MutexGuard<'static, ()>,
     _file: File,
 }
@@ -38,8 +41,9 @@ pub struct Lab {
 pub fn in_lab(test: impl Fn(&Lab)) {
     let times = std::env::var("SYSTEM_TESTS_REPEAT").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
     for round in 1..=times {
-        let lab = Lab::open();
-        if times > 1 {
+        let mut lab = Lab::open();
+        (lab.round, lab.rounds) = (round, times);
+        if lab.is_repeated() {
             eprintln!("{}: {round} of {times}", lab.name);
         }
         test(&lab);
@@ -60,9 +64,21 @@ impl Lab {
         // SAFETY: a system call on a descriptor that is open. Test programs of one package may run side by side.
         unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
         let name = std::thread::current().name().unwrap_or("test").replace("::", ".");
-        let lab = Self { name, _lock: lock, _file: file };
+        let lab = Self { name, round: 1, rounds: 1, _lock: lock, _file: file };
         lab.restore();
         lab
+    }
+
+    /// Whether the test is carried out several times.
+    #[must_use]
+    pub fn is_repeated(&self) -> bool {
+        self.rounds > 1
+    }
+
+    /// So many seeds, of which no other round of the test has any.
+    #[must_use]
+    pub fn seeds(&self, count: u32) -> RangeInclusive<u32> {
+        (self.round - 1) * count + 1..=self.round * count
     }
 
     /// A new folder for the traces of one job.

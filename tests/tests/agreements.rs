@@ -15,6 +15,8 @@ const ROUNDS: usize = 40;
 const COMMUNICATORS: usize = 3;
 /// In how many jobs a rank that is not watched leaves.
 const LEAVES: u32 = 20;
+/// In how many jobs of each round victims die, at other moments each time.
+const DEATHS: u32 = 10;
 /// How many agreements of the program `threads` each rank takes part in.
 const OF_THREADS: u32 = 8000;
 
@@ -23,17 +25,12 @@ fn program() -> &'static Path {
     PATH.get_or_init(|| compile("agreements", "mpicc"))
 }
 
-/// How many jobs there are, whose victims die at other moments each time.
-fn repetitions() -> u32 {
-    10 * std::env::var("SYSTEM_TESTS_REPEAT").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
-}
-
 /// Victims die while all agree, on several communicators at once.
 fn strike(job: impl Fn() -> Job, victims: &[u32]) {
     let words: Vec<String> = victims.iter().map(u32::to_string).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     in_lab(|lab| {
-        for seed in 1..=repetitions() {
+        for seed in lab.seeds(DEATHS) {
             let job = job().diarist(program()).arguments(&["--seed", &seed.to_string()]).arguments(&words);
             let outcome = job.run(lab);
             let survivors = outcome.survivors(victims);

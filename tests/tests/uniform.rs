@@ -1,6 +1,7 @@
 //! Error uniformity: while a member dies, each collective operation fails at all survivors in the same call, with the
 //! same class.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -63,9 +64,10 @@ fn program() -> &'static Path {
     PATH.get_or_init(|| compile("uniform", "mpicc"))
 }
 
-/// How often each operation is struck, at other moments each time.
-fn repetitions() -> u32 {
-    std::env::var("SYSTEM_TESTS_REPEAT").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+/// Seeds of the moments at which each operation is struck: no round has those of another, and the 20 of
+/// `scripts/test --full` have 200.
+fn moments(lab: &Lab) -> RangeInclusive<u32> {
+    lab.seeds(if lab.is_repeated() { 10 } else { 1 })
 }
 
 /// What a survivor wrote about the end of operation `number`: call, class, and class of the next call.
@@ -131,7 +133,7 @@ fn strike_in(
 fn strike_all(value: &str, form: &str, operations: &[&str]) {
     let names: Vec<String> = operations.iter().map(|name| format!("{form}{name}")).collect();
     in_lab(|lab| {
-        for seed in 1..=repetitions() {
+        for seed in moments(lab) {
             for group in names.chunks(AT_ONCE) {
                 let group: Vec<&str> = group.iter().map(String::as_str).collect();
                 strike(lab, Job::new(), value, "set", seed, &group);
@@ -199,7 +201,7 @@ fn constructors_of_windows_and_files_where_all_collectives_are_uniform() {
 #[test]
 fn constructors_while_other_threads_are_in_mpi() {
     in_lab(|lab| {
-        for seed in 1..=repetitions() {
+        for seed in moments(lab) {
             for group in CONSTRUCTORS.chunks(AT_ONCE).chain(WINDOWS_AND_FILES.chunks(AT_ONCE)) {
                 strike(lab, Job::new().environment("RINGWATCH_TEST_WAITER", "1"), "create", "set", seed, group);
             }
@@ -229,7 +231,7 @@ fn two_threads_make_things_at_the_same_time() {
 #[test]
 fn constructor_of_shared_windows() {
     in_lab(|lab| {
-        for seed in 1..=repetitions() {
+        for seed in moments(lab) {
             strike(
                 lab,
                 Job::new().on(&["h1"], 8).options(&["--bind-to", "none"]),
@@ -298,7 +300,7 @@ fn by_parameter_and_by_inheritance() {
 #[test]
 fn with_the_scope_group() {
     in_lab(|lab| {
-        for seed in 1..=repetitions() {
+        for seed in moments(lab) {
             strike(lab, Job::new(), "coll", "group", seed, &["bcast", "allreduce", "igather", "pscan", "split"]);
         }
     });
