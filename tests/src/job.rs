@@ -319,12 +319,12 @@ pub fn compile(name: &str, compiler: &str) -> PathBuf {
 /// # Panics
 /// If it does not compile.
 #[must_use]
-pub fn compile_library(name: &str) -> PathBuf {
+pub fn compile_library(name: &str, compiler: &str) -> PathBuf {
     let target = PathBuf::from(format!("/tmp/system-tests/{name}.so"));
     let source = format!("{}/programs/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let target_text = target.display().to_string();
     let options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"];
-    run("gcc", &[&options[..], &["-o", &target_text, &source]].concat());
+    run(compiler, &[&options[..], &["-o", &target_text, &source]].concat());
     target
 }
 

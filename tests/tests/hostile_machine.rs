@@ -30,7 +30,7 @@ impl WallClock {
     /// Of this host, for jobs whose daemons `agent` starts.
     fn of(lab: &Lab, host: &str) -> Self {
         let folder = lab.folder();
-        let (library, step, agent) = (compile_library("clocks"), folder.join("step"), folder.join("agent"));
+        let (library, step, agent) = (compile_library("clocks", "gcc"), folder.join("step"), folder.join("agent"));
         fs::write(&step, 0_i64.to_ne_bytes()).expect("a new folder can be written");
         let text = format!(
             "#!/bin/bash\nfor word; do if [[ $word == {host} ]]; then\n\

@@ -144,7 +144,8 @@ fn killed_inside_init_with_the_default_times() {
 #[test]
 fn mpirun_waits_until_it_has_said_why() {
     in_lab(|lab| {
-        let (fault, slow) = (format!("{VICTIM}:before:kill"), compile_library("slow_words").display().to_string());
+        let (fault, slow) =
+            (format!("{VICTIM}:before:kill"), compile_library("slow_words", "gcc").display().to_string());
         let job = Job::new().environment("LD_PRELOAD", &slow).arguments(&["--op", "none", "--init-fault", &fault]);
         job.run(lab).gave_up(&[]);
     });
@@ -155,7 +156,7 @@ fn mpirun_waits_until_it_has_said_why() {
 #[test]
 fn dies_while_it_connects_on_the_host_of_prterun() {
     in_lab(|lab| {
-        let preload = format!("LD_PRELOAD={}", compile_library("connects").display());
+        let preload = format!("LD_PRELOAD={}", compile_library("connects", "gcc").display());
         let job =
             Job::new().options(&["-x", &preload, "-x", "DIES_CONNECTING=1"]).environment("MALLOC_PERTURB_", "128");
         let outcome = job.arguments(&["--op", "none"]).run(lab);

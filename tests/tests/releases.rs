@@ -57,7 +57,7 @@ fn refused_job(lab: &Lab, job: Job, hosts: &[&str], places: &[(&str, &Path)]) ->
 #[test]
 fn a_plugin_in_a_release_that_it_cannot_serve_leaves_the_job_alone() {
     in_lab(|lab| {
-        let library = compile_library("releases").display().to_string();
+        let library = compile_library("releases", "gcc").display().to_string();
         // PRRTE itself refuses daemons of another release.
         for (job, variable, release, said) in [
             (Job::new(), "OTHER_PMIX", "OpenPMIx 5.0.6", "is loaded into 'OpenPMIx 5.0.6'"),
