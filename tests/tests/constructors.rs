@@ -246,11 +246,11 @@ const STRIKES: usize = 5;
 /// moment.
 fn while_processes_die_outside(operations: &[&str]) {
     in_lab(|lab| {
-        for (op, (uniform, seed)) in
-            operations.iter().flat_map(|op| [("local", "1"), ("create", "2")].map(|how| (op, how)))
-        {
+        let ways = || ["local", "create"].into_iter().zip(lab.seeds(2));
+        for (op, (uniform, seed)) in operations.iter().flat_map(|op| ways().map(move |way| (op, way))) {
             let job = Job::new().diarist(&compile("outsiders", "mpicc")).limit(LIMIT);
-            let outcome = job.arguments(&["--uniform", uniform, "--seed", seed]).arguments(&[*op; STRIKES]).run(lab);
+            let job = job.arguments(&["--uniform", uniform, "--seed", &seed.to_string()]);
+            let outcome = job.arguments(&[*op; STRIKES]).run(lab);
             let classes: &[&str] = match (op.split_once('_'), uniform) {
                 (Some(("win", _)), _) => &[WIN],
                 (_, "local") => &[REVOKED, PROC_FAILED],
