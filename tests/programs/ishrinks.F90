@@ -40,6 +40,7 @@ program ishrinks
         end do
         if (rank == second) then
             call MPI_Test(requests(shrinks), done, status, error)
+            call event('dies', [merge(1, 0, done)])
             error = c_raise(9)
         end if
         call MPI_Waitall(shrinks, requests, MPI_STATUSES_IGNORE, error)

@@ -10,7 +10,8 @@
  *   SECOND, THIRD  ranks that kill themselves while the requests are under way, or -1
  *
  * The harness kills the last rank after "blocked 0". Events are lines "rank nanoseconds event details": "shrunk I SIZE
- * SCOPE" for each communicator that works, "reloaded BYTES" of the right data.
+ * SCOPE" for each communicator that works, "reloaded BYTES" of the right data, "dies DONE" of one that kills itself, DONE
+ * being 0 if its last request is still under way.
  */
 #include <mpi.h>
 #include <ringwatch.h>
@@ -93,11 +94,22 @@ static void reload(MPI_Comm calm, int shrinks, MPI_Request *shrinking) {
     event("reloaded %d", bytes);
 }
 
-/* Those whose turn it is die when the requests have made some of their way. */
-static void die_on_the_way(MPI_Request *request) {
-    int flag = false, turns = world_rank == second ? 1 : world_rank == third ? 40 : 0;
-    if (turns == 0) return;
-    for (int i = 0; i < turns && !flag; i++) MPI_Test(request, &flag, MPI_STATUS_IGNORE);
+/* Those whose turn it is die when the requests have made some of their way: the third when it knows of the second's death,
+ * which all must know before the requests complete. */
+static void die_on_the_way(MPI_Comm calm, MPI_Request *request) {
+    int flag = false, known = false, never;
+    MPI_Request from_second;
+    if (world_rank == second) {
+        MPI_Test(request, &flag, MPI_STATUS_IGNORE);
+    } else if (world_rank == third) {
+        known = MPI_Irecv(&never, 1, MPI_INT, second, 9, calm, &from_second) != MPI_SUCCESS;
+        while (!known && !flag) {
+            MPI_Test(request, &flag, MPI_STATUS_IGNORE);
+            known = MPI_Test(&from_second, &(int){0}, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+        }
+    } else
+        return;
+    event("dies %d", flag);
     raise(SIGKILL);
 }
 
@@ -143,7 +155,7 @@ static void shrink_all(const char *how, int shrinks, MPI_Comm *comms, MPI_Comm c
     for (bool all_work = false; !all_work;) {
         int works = true;
         for (int i = 0; i < shrinks; i++) must(MPIX_Comm_ishrink(comms[i], &next[i], &requests[i]), "start");
-        die_on_the_way(&requests[shrinks - 1]);
+        die_on_the_way(calm, &requests[shrinks - 1]);
         if (!strcmp(how, "reload")) reload(calm, shrinks, requests);
         else if (!strcmp(how, "free")) free_early(shrinks, requests, next);
         else complete(how, shrinks, requests);

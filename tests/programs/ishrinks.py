@@ -61,7 +61,7 @@ while True:
     started = [ringwatch.ishrink(comm) for comm in comms]
     comms, requests = [list(column) for column in zip(*started)]
     if rank == second:
-        requests[-1].Test()
+        event("dies", int(requests[-1].Test()))
         os.kill(os.getpid(), signal.SIGKILL)
     MPI.Request.Waitall(requests)
     if all_work(comms):

@@ -68,6 +68,10 @@ fn has_shrunk(outcome: &Outcome, ranks: &[u32], count: usize, others: &[u32]) {
 /// Survivors shrink, and `others` die meanwhile.
 fn shrink(lab: &Lab, program: &Path, how: &str, count: usize, others: &[u32]) -> Outcome {
     let outcome = survive(lab, program, how, count, others);
+    for rank in others {
+        let done = outcome.diaries.first(*rank, "dies").and_then(|entry| entry.number(0));
+        outcome.require(done == Some(0), &format!("rank {rank} dies while its last request is under way ({how})"));
+    }
     has_shrunk(&outcome, &outcome.survivors(&dead(others)), count, others);
     outcome
 }
