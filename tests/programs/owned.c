@@ -12,12 +12,13 @@
  *   --later  rank 0 joins the others so long after the death
  *   --answers-late
  *            a victim that gets SIGUSR1 answers what it was asked meanwhile
- *   WHERE    inside: the victim is a member; outside: it is not
+ *   WHERE    inside: the victim is a member; outside: it is not; spawned: it belongs to a job that all ranks have spawned
  *   OP       an operation that all members enter, except for rank 0: it joins them once it knows of the death; or, with
  *            "after_" before it, one that every survivor calls when it knows of the death, with the victim, or with rank 0
  *            where that is no member or "_living" follows
  *
- * For operation k, counted from 0, the victim is the rank size - 1 - k, which sleeps. Events are lines "rank nanoseconds
+ * For operation k, counted from 0, the victim is the rank size - 1 - k, which sleeps, or of the spawned ones the rank k.
+ * The diaries of the spawned ones have numbers from size on. Events are lines "rank nanoseconds
  * event details": "blocked k" before operation k, "result k CLASS" after it, and "freed k CLASS" for the end of its window
  * or file. With --keys what the info keys do: "info CASE VALUE", and "handler CASE CLASS" when an error handler is called.
  */
@@ -33,8 +34,9 @@
 #include "class.h"
 #include "death.h"
 #include "diary.h"
+#include "victims.h"
 
-enum { MOST_OPERATIONS = 5, NUMBERS = 100, TAG = 7 };
+enum { MOST_OPERATIONS = 6, NUMBERS = 100, TAG = 7 };
 
 static int world_size, memory[MOST_OPERATIONS][NUMBERS], data[NUMBERS];
 /* Keeps the scope local: here deaths are looked for. */
@@ -240,6 +242,7 @@ int main(int count, char **arguments) {
         else if (!strcmp(arguments[i], "--answers-late")) answers = true;
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
     }
+    be_victim_if_spawned(dir);
     MPI_Init_thread(&count, &arguments, MPI_THREAD_SINGLE, &provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
@@ -254,11 +257,12 @@ int main(int count, char **arguments) {
     }
 
     MPI_Comm_dup(MPI_COMM_WORLD, &calm);
-    bool inside = !strcmp(where, "inside");
+    bool inside = !strcmp(where, "inside"), spawns = !strcmp(where, "spawned");
+    MPI_Comm victims = spawns ? spawn_victims(arguments, operation_count, calm) : calm;
     for (int k = 0; k < operation_count; k++) {
-        int victim = world_size - 1 - k;
+        int members = spawns ? world_size : world_size - 1 - k + inside;
         MPI_Comm comm;
-        MPI_Comm_split(calm, world_rank < victim + inside ? 1 : MPI_UNDEFINED, world_rank, &comm);
+        MPI_Comm_split(calm, world_rank < members ? 1 : MPI_UNDEFINED, world_rank, &comm);
         if (comm == MPI_COMM_NULL) continue;
         MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
         if (is_of_window(operations[k])) {
@@ -274,7 +278,7 @@ int main(int count, char **arguments) {
     }
     static int never[MOST_OPERATIONS];
     for (int k = 0; k < operation_count; k++)
-        MPI_Irecv(&never[k], 1, MPI_INT, world_size - 1 - k, TAG, calm, &from_victim[k]);
+        MPI_Irecv(&never[k], 1, MPI_INT, spawns ? k : world_size - 1 - k, TAG, victims, &from_victim[k]);
     if (holds_lock && world_rank == world_size - 1) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, windows[0]);
     MPI_Barrier(calm);
     event("ready");
@@ -283,7 +287,7 @@ int main(int count, char **arguments) {
         int victim = world_size - 1 - k, code;
         char away[600];
         snprintf(away, sizeof away, "%s/away.%d", dir, k);
-        if (world_rank == victim) {
+        if (!spawns && world_rank == victim) {
             if (answers) signal(SIGUSR1, wake);
             creat(away, 0600);
             do pause();
@@ -296,7 +300,7 @@ int main(int count, char **arguments) {
         if (is_of_window(name)) MPI_Win_set_info(windows[k], with("mpix_error_scope", scope));
         else MPI_File_set_info(files[k], with("mpix_error_scope", scope));
         /* Nothing must be answered by one who is about to leave MPI, and all that others ask meanwhile. */
-        for (int any; access(away, F_OK); usleep(200)) MPI_Iprobe(0, TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
+        for (int any; !spawns && access(away, F_OK); usleep(200)) MPI_Iprobe(0, TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
         event("blocked %d", k);
         if (is_after || world_rank == 0) wait_for_death(&from_victim[k]);
         long long start = now_ns();
@@ -308,6 +312,7 @@ int main(int count, char **arguments) {
         if (from_victim[k] != MPI_REQUEST_NULL) wait_for_death(&from_victim[k]);
         if (inside) event("freed %d %d", k, class_of(is_of_window(name) ? MPI_Win_free(&windows[k]) : MPI_File_close(&files[k])));
     }
+    if (spawns) MPI_Comm_free(&victims);
     event("done");
     event("finalized %d", MPI_Finalize());
     return 0;
