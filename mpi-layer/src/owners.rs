@@ -146,6 +146,8 @@ pub fn member_died(comm: Communicator, rank: c_int) {
 /// A communicator was interrupted.
 pub fn interrupted(comm: Communicator) {
     if let Some(owner) = of_part(comm) {
+        // Who waits in it is left, although all of its members may live.
+        calls::begin();
         owner.replace_functions();
     }
 }

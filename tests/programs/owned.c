@@ -15,7 +15,7 @@
  *   WHERE    inside: the victim is a member; outside: it is not; spawned: it belongs to a job that all ranks have spawned
  *   OP       an operation that all members enter, except for rank 0: it joins them once it knows of the death; or, with
  *            "after_" before it, one that every survivor calls when it knows of the death, with the victim, or with rank 0
- *            where that is no member or "_living" follows
+ *            where that is no member or "_living" follows; "win_lock_held" waits for the lock that rank 0 has of its own part
  *
  * For operation k, counted from 0, the victim is the rank size - 1 - k, which sleeps, or of the spawned ones the rank k.
  * The diaries of the spawned ones have numbers from size on. Events are lines "rank nanoseconds
@@ -76,6 +76,10 @@ static int on_window(MPI_Win window, const char *name, int peer) {
     if (strstr(name, "lock_all")) {
         code = MPI_Win_lock_all(0, window);
         return first_error(code, MPI_Win_unlock_all(window));
+    }
+    if (strstr(name, "lock_held")) {
+        code = world_rank == 0 ? MPI_SUCCESS : MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+        return first_error(code, MPI_Win_unlock(0, window));
     }
     if (strstr(name, "lock")) {
         code = MPI_Win_lock(strstr(name, "lock_alone") ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, peer, 0, window);
@@ -273,6 +277,8 @@ int main(int count, char **arguments) {
             MPI_Win_set_errhandler(windows[k], MPI_ERRORS_RETURN);
             if (needs_epoch(operations[k])) MPI_Win_lock_all(0, windows[k]);
             if (strstr(operations[k], "put_fence")) MPI_Win_fence(0, windows[k]);
+            if (strstr(operations[k], "lock_held") && world_rank == 0)
+                MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, windows[k]);
         } else
             MPI_File_open(comm, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &files[k]);
     }

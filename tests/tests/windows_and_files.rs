@@ -30,8 +30,10 @@ const SPAWNED: &str = "spawned";
 /// How an operation ends for those who wait in it for a living member when somebody dies; after the empty line, for
 /// those who call it when they know of the death.
 #[rustfmt::skip]
-const ENDS: [(&str, [[&str; 2]; 3]); 17] = [
+const ENDS: [(&str, [[&str; 2]; 3]); 18] = [
     //                          local                   group               global
+    // The first: nobody of another window has died yet.
+    ("win_lock_held",          [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
     ("win_fence",              [[PROC_FAILED, SUCCESS], [EITHER,  SUCCESS], [EITHER,  REVOKED]]),
     ("write_ordered",          [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
     ("set_view",               [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
