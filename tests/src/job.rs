@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::clock::{now, wait_until};
 use crate::diary::Diaries;
-use crate::lab::{HOSTS, Lab, run};
+use crate::lab::{FOLDER, HOSTS, Lab, run};
 use crate::outcome::Outcome;
 use crate::process::{self, Process};
 use crate::scene::Scene;
@@ -302,7 +302,7 @@ pub fn survivor() -> &'static Path {
 /// If it does not compile.
 #[must_use]
 pub fn compile(name: &str, compiler: &str) -> PathBuf {
-    let target = PathBuf::from(format!("/tmp/system-tests/{name}"));
+    let target = compiled(name);
     let source = format!("{}/programs/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let new = target.with_extension("new");
     let new_text = new.display().to_string();
@@ -320,7 +320,7 @@ pub fn compile(name: &str, compiler: &str) -> PathBuf {
 /// If it does not compile.
 #[must_use]
 pub fn compile_library(name: &str, compiler: &str) -> PathBuf {
-    let target = PathBuf::from(format!("/tmp/system-tests/{name}.so"));
+    let target = compiled(&format!("{name}.so"));
     let source = format!("{}/programs/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let target_text = target.display().to_string();
     let options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"];
@@ -335,13 +335,19 @@ pub fn compile_library(name: &str, compiler: &str) -> PathBuf {
 /// If it does not compile.
 #[must_use]
 pub fn compile_fortran(name: &str, binding: u32, options: &[&str]) -> PathBuf {
-    let target = PathBuf::from(format!("/tmp/system-tests/{name}.{binding}"));
+    let target = compiled(&format!("{name}.{binding}"));
     let source = format!("{}/programs/{name}.F90", env!("CARGO_MANIFEST_DIR"));
     let (output, define) = (target.display().to_string(), format!("-DBINDING={binding}"));
     // The compiler that libopenmpi-dev brings along, which need not be the system's default.
     let words = ["OMPI_FC=gfortran-14", "mpifort", "-O1", "-Wall", "-Werror", &define, "-o", &output, &source];
     run("env", &[&words, options].concat());
     target
+}
+
+/// Where a program of this name is put, by tests that have no lab yet, too.
+fn compiled(name: &str) -> PathBuf {
+    fs::create_dir_all(FOLDER).expect("/tmp can be written");
+    Path::new(FOLDER).join(name)
 }
 
 /// A job that runs.

@@ -17,7 +17,7 @@ pub const HOSTS: [&str; 4] = ["h1", "h2", "h3", "h4"];
 /// All that there may be.
 pub const ALL_HOSTS: [&str; 12] = ["h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9", "h10", "h11", "h12"];
 /// What a test leaves for people to read.
-const FOLDER: &str = "/tmp/system-tests";
+pub(crate) const FOLDER: &str = "/tmp/system-tests";
 /// The bridge of the virtual hosts, and a second one for the other half of a partition.
 const BRIDGE: &str = "rw0";
 const OTHER_BRIDGE: &str = "rw1";
