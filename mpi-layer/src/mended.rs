@@ -93,8 +93,21 @@ unsafe extern "C" fn restart(count: usize, requests: *mut *mut Request) -> c_int
     let Some(stock) = STOCK_START.get() else { return ERR_INTERN };
     // SAFETY: MPI passes that many requests, all of which have this function to start them.
     unsafe {
-        (0..count).for_each(|index| (**requests.add(index)).on_complete = Some(settle));
+        for index in 0..count {
+            let request = &mut **requests.add(index);
+            request.on_complete = Some(if refusal(request.comm).is_some() { refuse } else { settle });
+        }
         stock(count, requests)
+    }
+}
+
+/// A request is about to complete that was started where none can succeed. Open MPI does not look at that in `MPI_Start`, and
+/// messages that go out at once are all that a root has to do.
+unsafe extern "C" fn refuse(request: *mut Request) -> c_int {
+    // SAFETY: Open MPI passes the request, whose communicator lives at least as long.
+    unsafe {
+        let _ = catch_unwind(|| refusal((*request).comm).into_iter().for_each(|class| (*request).set_code(class)));
+        settle(request)
     }
 }
 

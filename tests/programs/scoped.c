@@ -176,6 +176,9 @@ static int collective(MPI_Comm comm, const char *name) {
     else if (!strcmp(name, "allreduce_init")) {
         MPI_Allreduce_init(sent, got, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request);
         code = MPI_Start(&request);
+    } else if (!strcmp(name, "bcast_init")) {
+        MPI_Bcast_init(got, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &request);
+        code = MPI_Start(&request);
     } else
         return constructor(comm, name);
     return code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code;

@@ -32,7 +32,7 @@ const SPAWNED: &str = "spawned";
 /// How an operation ends for those who are blocked in it on rank 0, which lives and joins them when it knows of the
 /// death. Rank 0 gets the same.
 #[rustfmt::skip]
-const BLOCKED: [(&str, [[&str; 2]; 3]); 34] = [
+const BLOCKED: [(&str, [[&str; 2]; 3]); 35] = [
     //              local                   group               global
     ("recv",       [[SUCCESS,     SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
     ("any",        [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
@@ -65,6 +65,7 @@ const BLOCKED: [(&str, [[&str; 2]; 3]); 34] = [
     ("iallreduce", [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
     ("allreduce_init",
                    [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
+    ("bcast_init", [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
     ("comm_dup",   [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
     ("comm_split", [[PROC_FAILED, SUCCESS], [REVOKED, SUCCESS], [REVOKED, REVOKED]]),
     ("comm_create_group",
