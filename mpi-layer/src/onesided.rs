@@ -11,9 +11,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 use crate::construction;
+use crate::internals::{BARRIER, Internals};
 use crate::objects::Object;
 use crate::openmpi::Library;
-use crate::owners::{self, Kind, Needs};
+use crate::owners::{self, Kind, Needs, Owner};
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED};
 use crate::{calls, endpoints, transfers, waiting};
 
@@ -169,11 +170,22 @@ unsafe fn take_apart(window: Object) {
 const FREE: usize = 3;
 const FENCE: usize = 14;
 
+/// Whether all members have come to free a window, so that nobody reads in the memory of others any more. Open MPI frees its
+/// part of that also where its own barrier fails, and a member may still be in the constructor.
+fn all_have_come(owner: &Owner) -> bool {
+    let (Some(mpi), Some(part)) = (Internals::fitting(), owner.main_part()) else { return true };
+    // SAFETY: the communicator of a window that lives has its collectives, among them the barrier, beside its module.
+    unsafe {
+        let slot = &mpi.table(part)[BARRIER];
+        transmute::<Object, unsafe extern "C" fn(Object, Object) -> c_int>(slot.function)(part, slot.module) == 0
+    }
+}
+
 /// What a damaged window consists of stays until the end: Open MPI would wait in it for the answers of the dead.
 unsafe extern "C" fn free(window: Object) -> c_int {
     let free = || {
         let Some(owner) = owners::of(window) else { return ERR_INTERN };
-        if owner.refusal(Needs::Everybody).is_some() {
+        if owner.refusal(Needs::Everybody).is_some() || !all_have_come(&owner) {
             owners::forget(window);
             return 0;
         }
