@@ -15,74 +15,19 @@ isolated() {
         "$BASH" -c 'set -euo pipefail; "$@"' isolated "$@"
 }
 
-# --- with root rights: debootstrap, then apt inside --------------------------
+# --- by apt: the packages' files, and the few maintainer scripts that matter ---
 
-make_as_root() {
+# No dpkg installs them: it insists on giving files to other owners, of which a
+# user namespace with a single user id has none, and it unpacks one package
+# after the other. So apt resolves and downloads with a state of its own, and
+# the packages are unpacked as what they are: archives.
+make_by_apt() {
     local dir=$1 mirror=$2 log=$3
     shift 3
-    if ! have debootstrap; then
-        have apt-get || give_up "debootstrap is missing: install it with your system's package manager."
-        stage "installing debootstrap on this system" "$log" install_debootstrap ||
-            give_up "debootstrap is missing and apt-get cannot install it (see $log): install it by hand."
-    fi
-    mkdir "$dir"
-    stage "Debian 13 base system from $mirror" "$log" isolated bootstrap "$dir" "$mirror" ||
-        give_up "debootstrap failed (the reason is at the end of $log): check network and disk, and run this again."
-    stage "Open MPI, PMIx, PRRTE, compiler, tools" "$log" isolated add_packages "$dir" "$@" ||
-        give_up "Installing packages in the new root failed (the reason is at the end of $log): check network and disk, and run this again."
-}
-
-# An interruption ends apt; a dpkg that has begun is left to finish.
-install_debootstrap() {
-    local apt=(setpriv --pdeathsig TERM env DEBIAN_FRONTEND=noninteractive apt-get)
-    local install=("${apt[@]}" install -y --no-install-recommends debootstrap)
-    "${install[@]}" || { "${apt[@]}" update && "${install[@]}"; }
-}
-
-bootstrap() {
-    local dir=$1 mirror=$2 script=/usr/share/debootstrap/scripts/trixie
-    # Home folders are often mounted nodev, but a base system has devices.
-    mount --bind "$dir" "$dir"
-    mount -o remount,bind,dev,exec,suid "$dir"
-    # A debootstrap older than Debian 13 does not know its name.
-    [[ -e $script ]] || script=/usr/share/debootstrap/scripts/sid
-    debootstrap --variant=minbase trixie "$dir" "$mirror" "$script"
-}
-
-add_packages() {
-    local dir=$1
-    shift
-    mount --bind "$dir" "$dir"
-    mount -o remount,bind,dev,exec,suid "$dir"
-    cat /etc/resolv.conf >"$dir/etc/resolv.conf"
-    # For a mirror or proxy that speaks https.
-    if [[ -r /etc/ssl/certs/ca-certificates.crt ]]; then
-        mkdir -p "$dir/etc/ssl/certs"
-        cat /etc/ssl/certs/ca-certificates.crt >"$dir/etc/ssl/certs/ca-certificates.crt"
-    fi
-    mount -t proc proc "$dir/proc"
-    # Not by debootstrap --include: it cannot resolve libltdl-dev's alternatives.
-    export DEBIAN_FRONTEND=noninteractive LC_ALL=C
-    chroot "$dir" apt-get update
-    chroot "$dir" apt-get install -y --no-install-recommends "$@"
-    chroot "$dir" apt-get clean
-    rm -rf "$dir"/var/lib/apt/lists/* "$dir/debootstrap"
-}
-
-# --- without: the packages' files, and the few maintainer scripts that matter -
-
-# A user namespace with a single user id has no other owners to give files to,
-# which is what dpkg insists on. So apt resolves and downloads with a state of
-# its own, and the packages are unpacked as what they are: archives.
-make_as_user() {
-    local dir=$1 mirror=$2 log=$3 command
-    shift 3
-    for command in apt-get dpkg dpkg-deb; do
-        have $command || give_up "The command $command is missing, without root rights it is needed to unpack packages: run as root, or install apt and dpkg."
-    done
     mkdir "$dir"
     stage "packages from $mirror" "$log" isolated fetch_packages "$dir" "$mirror" "$@" ||
         give_up "Downloading packages failed (the reason is at the end of $log): check network and disk, and run this again."
+    export -f unpack_package
     stage "unpacking them" "$log" isolated unpack_packages "$dir" ||
         give_up "Unpacking packages failed (the reason is at the end of $log): check the disk, and run this again."
     stage "setting them up" "$log" isolated set_up_packages "$dir" ||
@@ -117,22 +62,34 @@ END
 }
 
 unpack_packages() {
-    local dir=$1 archives=$1/apt/var/cache/apt/archives deb name script
-    mkdir -p "$dir/var/lib/dpkg/info"
+    local dir=$1 archives=$1/apt/var/cache/apt/archives
+    mkdir -p "$dir/var/lib/dpkg/info" "$archives/fields"
     # base-files first: it makes /bin, /lib and /sbin the links that they are.
-    mkdir "$archives/first"
-    mv "$archives"/base-files_*.deb "$archives/first"
-    for deb in "$archives"/first/*.deb "$archives"/*.deb; do
-        dpkg-deb --fsys-tarfile "$deb" |
-            tar -x -C "$dir" --no-same-owner --keep-directory-symlink
-        name=$(dpkg-deb -f "$deb" Package)
-        # Only what set_up_packages runs.
-        script=$dir/var/lib/dpkg/info/$name.postinst
-        dpkg-deb --ctrl-tarfile "$deb" | tar -xO ./postinst >"$script" 2>/dev/null || rm "$script"
-        dpkg-deb -f "$deb" | sed '/^Package:/a Status: install ok installed' >>"$dir/var/lib/dpkg/status"
-        echo >>"$dir/var/lib/dpkg/status"
-        rm -f "$deb"
-    done
+    unpack_package "$dir" "$archives"/base-files_*.deb
+    # The others side by side, and those that take long at once.
+    # shellcheck disable=SC2016
+    find "$archives" -maxdepth 1 -name '*.deb' -printf '%s %p\0' | sort -zrn | cut -zd ' ' -f 2- |
+        xargs -0 -n 1 -P "$(nproc)" "$BASH" -c 'set -euo pipefail; unpack_package "$@"' unpack_package "$dir"
+    cat "$archives/fields"/* >"$dir/var/lib/dpkg/status"
+}
+
+# unpack_package DIR PACKAGE: the package is gone afterwards.
+unpack_package() {
+    local dir=$1 deb=$2 name script
+    # Nobody reads manuals there.
+    dpkg-deb --fsys-tarfile "$deb" |
+        tar -x -C "$dir" --no-same-owner --keep-directory-symlink \
+            --exclude=./usr/share/doc --exclude=./usr/share/man --exclude=./usr/share/locale
+    name=${deb##*/}
+    name=${name%%_*}
+    # Only what set_up_packages runs.
+    script=$dir/var/lib/dpkg/info/$name.postinst
+    dpkg-deb -I "$deb" postinst >"$script" 2>/dev/null || rm "$script"
+    {
+        dpkg-deb -f "$deb"
+        printf 'Status: install ok installed\n\n'
+    } >"${deb%/*}/fields/$name"
+    rm "$deb"
 }
 
 set_up_packages() {
@@ -156,4 +113,46 @@ set_up_packages() {
         DPKG_MAINTSCRIPT_PACKAGE=$name chroot "$dir" "/var/lib/dpkg/info/$name.postinst" configure ||
             echo "the set-up script of $name failed"
     done
+}
+
+# --- by debootstrap, as root, where there is no apt ----------------------------
+
+make_by_debootstrap() {
+    local dir=$1 mirror=$2 log=$3
+    shift 3
+    mkdir "$dir"
+    stage "Debian 13 base system from $mirror" "$log" isolated bootstrap "$dir" "$mirror" ||
+        give_up "debootstrap failed (the reason is at the end of $log): check network and disk, and run this again."
+    stage "Open MPI, PMIx, PRRTE, compiler, tools" "$log" isolated add_packages "$dir" "$@" ||
+        give_up "Installing packages in the new root failed (the reason is at the end of $log): check network and disk, and run this again."
+}
+
+bootstrap() {
+    local dir=$1 mirror=$2 script=/usr/share/debootstrap/scripts/trixie
+    # Home folders are often mounted nodev, but a base system has devices.
+    mount --bind "$dir" "$dir"
+    mount -o remount,bind,dev,exec,suid "$dir"
+    # A debootstrap older than Debian 13 does not know its name.
+    [[ -e $script ]] || script=/usr/share/debootstrap/scripts/sid
+    debootstrap --variant=minbase trixie "$dir" "$mirror" "$script"
+}
+
+add_packages() {
+    local dir=$1
+    shift
+    mount --bind "$dir" "$dir"
+    mount -o remount,bind,dev,exec,suid "$dir"
+    cat /etc/resolv.conf >"$dir/etc/resolv.conf"
+    # For a mirror or proxy that speaks https.
+    if [[ -r /etc/ssl/certs/ca-certificates.crt ]]; then
+        mkdir -p "$dir/etc/ssl/certs"
+        cat /etc/ssl/certs/ca-certificates.crt >"$dir/etc/ssl/certs/ca-certificates.crt"
+    fi
+    mount -t proc proc "$dir/proc"
+    # Not by debootstrap --include: it cannot resolve libltdl-dev's alternatives.
+    export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+    chroot "$dir" apt-get update
+    chroot "$dir" apt-get install -y --no-install-recommends "$@"
+    chroot "$dir" apt-get clean
+    rm -rf "$dir"/var/lib/apt/lists/* "$dir/debootstrap"
 }

@@ -12,10 +12,10 @@ rw_arch_lib=/usr/lib/$(uname -m)-linux-gnu
 
 # What a root must hold. Raise the number when the list changes: roots made
 # by an older recipe are then made anew.
-rw_recipe=2
+rw_recipe=3
 rw_packages=(openmpi-bin libopenmpi-dev libpmix-dev libpmix-bin gcc g++ libc6-dev make
     procps iproute2 python3-mpi4py gdb
-    libibverbs-dev ibverbs-providers qemu-system-x86 busybox-static)
+    libibverbs-dev ibverbs-providers qemu-system-x86 busybox-static perftest)
 rw_needed_kib=$((2500 * 1024))
 # What a release build of the source takes.
 rw_built_kib=$((1500 * 1024))
@@ -130,10 +130,14 @@ root_make() {
     [[ -n $RINGWATCH_RUST ]] || { packages+=(cargo); cargo=yes; }
     # shellcheck source=scripts/lib/root-make.sh
     . "$rw_lib/root-make.sh"
-    if ((${#rw_unshare[@]} == 0)); then
-        make_as_root "$new" "$mirror" "$log" "${packages[@]}"
+    if have apt-get && have dpkg && have dpkg-deb; then
+        make_by_apt "$new" "$mirror" "$log" "${packages[@]}"
+    elif ((${#rw_unshare[@]})); then
+        give_up "There is no apt and dpkg here, without root rights they are needed to make the root: run as root, or install them."
+    elif ! have debootstrap; then
+        give_up "debootstrap is missing: install it with your system's package manager."
     else
-        make_as_user "$new" "$mirror" "$log" "${packages[@]}"
+        make_by_debootstrap "$new" "$mirror" "$log" "${packages[@]}"
     fi
     # Links into /etc/alternatives: they lead somewhere only from inside.
     [[ -L $new/etc/alternatives/mpirun && -L $new/usr/bin/mpicc && -e $new/usr/bin/opal_wrapper ]] ||

@@ -13,6 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
@@ -256,6 +257,8 @@ impl Node {
             known: Vec::new(),
         };
         let stderr = File::from(memfd_create(c"stderr", MFdFlags::MFD_CLOEXEC).unwrap());
+        // Two threads of the daemon write to it, and the kernel guards no shared offset of a memfd.
+        fcntl(&stderr, FcntlArg::F_SETFL(OFlag::O_APPEND)).unwrap();
         let (control, daemon) = start_daemon(&startup, &socket, &segment_file, &stderr);
         let address = socket.local_addr().unwrap();
         Self {
