@@ -134,10 +134,14 @@ def survival_rows(results):
             steps = [step for step in values(figures, "survival") if step["load"] == load]
             held = [step for step in steps if step["held"]]
             failed = [f"{step['period_ms']} ms: {verdict(step)}" for step in steps if not step["held"]]
-            first = (f"{held[0]['period_ms']} ms", f"{held[0]['seconds']:.0f} s", span(held[0]["longest_us"] * 1000)) \
-                if held else ("none", "", "")
+            first = (f"{held[0]['period_ms']} ms", f"{held[0]['seconds']:.0f} s", silence(held[0])) if held else ("none", "", "")
             rows.append((place.text, "", load.lower(), *first, failed[-1] if failed else "not tried"))
     return rows
+
+
+def silence(step):
+    longest = step["longest_us"]
+    return span(longest * 1000) if longest else "each look found one"
 
 
 def verdict(step):
