@@ -50,7 +50,7 @@ impl Ballot {
             mpi.shadows.free(&mpi.classes, shadow, self.agreements as Object);
         }
         // Who has died since it voted does not matter.
-        Some(verdict(*self.statement, 0))
+        Some(verdict(*self.statement, 0, 0))
     }
 
     /// Open MPI does not find the shadow.
@@ -99,7 +99,7 @@ pub unsafe fn cast(made: Object, comm: Object, activate: impl FnOnce() -> Activa
 }
 
 fn vote(mpi: &Internals, shadow: Object, module: Object, members: Vec<usize>, code: c_int) -> c_int {
-    let mut statement = Box::new(statement(About::Word, &[code], Standing::Sound));
+    let mut statement = Box::new(statement(About::Word, 0, &[code], Standing::Sound));
     let place = &raw mut *statement;
     // Open MPI asks who is dead as it begins.
     let members = members.into_iter().map(|process| (process, endpoints::is_dead(process))).collect();
@@ -124,7 +124,7 @@ fn vote(mpi: &Internals, shadow: Object, module: Object, members: Vec<usize>, co
             None => mpi.progress(),
             Some(Verdict::Go { flawed: false, .. }) => return 0,
             Some(Verdict::Go { class, .. }) => break class.unwrap_or(ERR_OTHER),
-            Some(Verdict::End(class)) => break class,
+            Some(Verdict::End { class, .. }) => break class,
         }
     };
     // Of a failure that others have seen, and this process perhaps not yet.

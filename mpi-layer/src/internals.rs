@@ -16,6 +16,8 @@ use crate::turn::Turn;
 
 /// Functions in a communicator's table (`mca_coll_base_comm_coll_t`).
 pub const SLOTS: usize = 69;
+/// The reduction of which all members get the result.
+pub const ALLREDUCE: usize = 2;
 /// The barrier.
 pub const BARRIER: usize = 6;
 /// The first non-blocking one.

@@ -3,20 +3,25 @@
 //! Members agree on operations that have ended for them, one agreement at a time. Each of them takes part in the next
 //! agreement as soon as its first operation that is not agreed on has ended; that comes for every member, so all take part
 //! in the same agreements. The first in which somebody has seen a death ends the communicator: the operations that are not
-//! agreed on by then, and all that follow, fail at every member, without further agreement.
+//! agreed on by then, and all that follow, fail at every member, without further agreement. A blocking operation needs none
+//! as long as nobody dies: its members [confirm](Line::confirm) it, and whoever has failed in that agrees.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::internals::{Internals, SLOTS};
+use crate::handles::Communicator;
+use crate::internals::{ALLREDUCE, Internals, SLOTS};
 use crate::objects::Object;
 use crate::requests::Request;
 use crate::statement::{
-    About, ERR_INTERN, ERR_OTHER, ERR_PROC_FAILED, Standing, Statement, Verdict, statement, verdict,
+    About, ERR_INTERN, ERR_OTHER, ERR_PROC_FAILED, Standing, Statement, Verdict, standing_of, statement, verdict,
 };
-use crate::{agreements, members, numbers};
+use crate::{agreements, communicators, members, numbers};
+
+/// Most operations that are confirmed between two agreements, which count them in a `c_int`.
+const MOST: c_int = 1 << 30;
 
 /// The operations of a communicator.
 pub struct Line {
@@ -33,6 +38,8 @@ pub struct Line {
 struct State {
     /// A stock function is being called: what it calls in its turn is a part of it.
     inside: bool,
+    /// Operations that were confirmed since the last agreement; the same for all members where the next begins.
+    confirmed: c_int,
     /// Operations that are not agreed on.
     queue: VecDeque<Operation>,
     agreeing: Option<Agreement>,
@@ -49,6 +56,8 @@ pub struct Operation {
     /// Its own request, as long as that has not ended.
     pub own: Option<*mut Request>,
     pub own_is_persistent: bool,
+    /// This member has told the others that it was successful here.
+    pub is_confirmed: bool,
     pub told: Told,
     pub about: About,
 }
@@ -165,6 +174,52 @@ impl Line {
         }
     }
 
+    /// The operation that has begun waits for those before it, so that all its members confirm it, or none does. Returns whether
+    /// it may succeed.
+    pub fn drain(&self, mpi: &Internals) -> bool {
+        loop {
+            {
+                let state = lock(&self.state);
+                if state.queue.is_empty() {
+                    return state.ended.is_none();
+                }
+            }
+            self.advance(mpi);
+            mpi.progress();
+        }
+    }
+
+    /// The members tell each other whether an operation that has begun has been successful. True if all have said so and
+    /// nothing is known against it: then the operation is over, and nobody can come to another conclusion. Otherwise it has to
+    /// be agreed on.
+    pub fn confirm(&self, mpi: &Internals, operation: &mut Operation) -> bool {
+        if self.standing(mpi) != Standing::Sound || lock(&self.state).confirmed == MOST {
+            return false;
+        }
+        operation.is_confirmed = operation.code == 0;
+        // SAFETY: the communicator lives and has the collectives that Open MPI chose for it.
+        let all = unsafe {
+            let module = mpi.table(self.comm as Object)[ALLREDUCE].module;
+            let reduce = self.stock_function(ALLREDUCE);
+            mpi.shadows.all(operation.is_confirmed, reduce, self.comm as Object, module)
+        };
+        match all {
+            Ok(all) => {
+                let is_over = all && self.standing(mpi) == Standing::Sound;
+                lock(&self.state).confirmed += c_int::from(is_over);
+                is_over
+            }
+            Err(code) => {
+                operation.code = code;
+                if standing_of(code) == Standing::Sound {
+                    // Those who have heard from all do not know that this member has not.
+                    communicators::revoke(Communicator::from_handle(self.comm as Object));
+                }
+                false
+            }
+        }
+    }
+
     /// No operation begins before this ends, and nothing is agreed on.
     pub fn hold(&self) {
         lock(&self.state).inside = true;
@@ -199,7 +254,7 @@ impl Line {
                 }
                 let status = Request::code(agreement.request);
                 Request::give_back(agreement.request);
-                verdict(*agreement.statement, if state.is_word() { 0 } else { status })
+                verdict(*agreement.statement, state.confirmed, if state.is_word() { 0 } else { status })
             };
             state.agreeing = None;
             state.apply(mpi, verdict);
@@ -219,11 +274,13 @@ impl Line {
         if codes.is_empty() && !is_cut {
             return false;
         }
-        let mut statement = Box::new(statement(about, &codes, standing));
+        let is_confirmed = state.queue.front().is_some_and(|first| first.is_confirmed);
+        let confirmed = state.confirmed + c_int::from(is_confirmed);
+        let mut statement = Box::new(statement(about, confirmed, &codes, standing));
         // SAFETY: the statement stays in its box until the request has completed, or for ever.
         match unsafe { mpi.shadows.agree(&mut *statement, self.shadow(), self.agreements as Object) } {
             Ok(request) => state.agreeing = Some(Agreement { request, statement }),
-            Err(_) => state.apply(mpi, Verdict::End(ERR_INTERN)),
+            Err(_) => state.apply(mpi, Verdict::End { succeeded: 0, class: ERR_INTERN }),
         }
         true
     }
@@ -236,16 +293,18 @@ impl State {
     }
 
     fn apply(&mut self, mpi: &Internals, verdict: Verdict) {
+        self.confirmed = 0;
+        let (Verdict::Go { succeeded, .. } | Verdict::End { succeeded, .. }) = verdict;
+        for _ in 0..succeeded {
+            self.conclude(mpi, 0);
+        }
         match verdict {
-            Verdict::End(class) => {
+            Verdict::End { class, .. } => {
                 // Of a failure that others may have seen, and this process not yet.
                 numbers::keep();
                 self.ended = Some(class);
             }
-            Verdict::Go { succeeded, flawed, class } => {
-                for _ in 0..succeeded {
-                    self.conclude(mpi, 0);
-                }
+            Verdict::Go { flawed, class, .. } => {
                 if class.is_some() {
                     numbers::keep();
                 }
@@ -278,7 +337,14 @@ impl State {
 impl Operation {
     /// One that is not begun, because it cannot succeed.
     pub fn cut(told: Told) -> Self {
-        Self { code: ERR_PROC_FAILED, own: None, own_is_persistent: false, told, about: About::Members }
+        Self {
+            code: ERR_PROC_FAILED,
+            own: None,
+            own_is_persistent: false,
+            is_confirmed: false,
+            told,
+            about: About::Members,
+        }
     }
 
     /// Whether it has ended by itself.

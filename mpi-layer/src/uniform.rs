@@ -137,7 +137,7 @@ pub fn member_died(comm: Object, rank: c_int, remote: bool) {
     agreements::tell_soon();
 }
 
-/// A blocking operation: `call` calls the stock function of a slot. It is not called for one of which the agreement is all.
+/// A blocking operation: `call` calls the stock function of a slot.
 pub fn finish(comm: Object, slot: usize, call: impl FnOnce(Object) -> c_int) -> c_int {
     guarded(|| {
         let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return ERR_INTERN };
@@ -145,13 +145,15 @@ pub fn finish(comm: Object, slot: usize, call: impl FnOnce(Object) -> c_int) -> 
         match line.begin(mpi) {
             Begin::Nested => return call(line.stock_function(slot)),
             Begin::Cut => {}
-            Begin::Now if slot == BARRIER => {
-                operation.code = 0;
-                line.end();
-            }
             Begin::Now => {
-                operation.code = call(line.stock_function(slot));
+                let is_over = line.drain(mpi) && {
+                    operation.code = call(line.stock_function(slot));
+                    line.confirm(mpi, &mut operation)
+                };
+                // Before anything is agreed on it stands in the line.
+                let place = (!is_over).then(|| append(&line, operation));
                 line.end();
+                return place.map_or(0, |place| hear(mpi, &line, &place));
             }
         }
         await_agreement(mpi, &line, operation)
