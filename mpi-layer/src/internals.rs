@@ -8,6 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
+use crate::confirmations::Confirmations;
 use crate::objects::{Class, Classes, Object};
 use crate::openmpi::Library;
 use crate::requests::Requests;
@@ -16,8 +17,6 @@ use crate::turn::Turn;
 
 /// Functions in a communicator's table (`mca_coll_base_comm_coll_t`).
 pub const SLOTS: usize = 69;
-/// The reduction of which all members get the result.
-pub const ALLREDUCE: usize = 2;
 /// The barrier.
 pub const BARRIER: usize = 6;
 /// The first non-blocking one.
@@ -55,6 +54,7 @@ pub struct Internals {
     pub classes: Classes,
     pub requests: Requests,
     pub shadows: Shadows,
+    pub confirmations: Confirmations,
     pub turn: Turn,
     module_class: *mut Class,
     world: Object,
@@ -97,6 +97,7 @@ impl Internals {
                 classes: Classes::find(&library)?,
                 requests: Requests::find(&library)?,
                 shadows: Shadows::find(&library)?,
+                confirmations: Confirmations::find(&library)?,
                 turn: Turn::find(&library)?,
                 module_class: library.symbol(c"mca_coll_base_module_t_class")?.cast(),
                 world: library.predefined(c"ompi_mpi_comm_world")?,

@@ -13,6 +13,7 @@ mod ballots;
 mod calls;
 mod collectives;
 mod communicators;
+mod confirmations;
 mod connections;
 mod construction;
 mod constructors;

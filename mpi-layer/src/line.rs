@@ -8,11 +8,11 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::handles::Communicator;
-use crate::internals::{ALLREDUCE, Internals, SLOTS};
+use crate::internals::{Internals, SLOTS};
 use crate::objects::Object;
 use crate::requests::Request;
 use crate::statement::{
@@ -23,9 +23,14 @@ use crate::{agreements, communicators, members, numbers};
 /// Most operations that are confirmed between two agreements, which count them in a `c_int`.
 const MOST: c_int = 1 << 30;
 
+/// Operations that are queued in all lines.
+static QUEUED: AtomicUsize = AtomicUsize::new(0);
+
 /// The operations of a communicator.
 pub struct Line {
     comm: usize,
+    rank: c_int,
+    size: c_int,
     /// See [`shadows`](crate::shadows).
     shadow: usize,
     agreements: usize,
@@ -93,6 +98,11 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// Whether an operation of any communicator waits to be agreed on.
+pub fn is_anything_queued() -> bool {
+    QUEUED.load(Ordering::Relaxed) != 0
+}
+
 impl Line {
     /// For a communicator that has its collectives; `None` if there is no memory.
     pub fn new(mpi: &Internals, comm: Object) -> Option<Self> {
@@ -105,7 +115,16 @@ impl Line {
             (shadow as usize, agreements as usize, std::array::from_fn(|slot| slots[slot].function as usize))
         };
         let saw_death = AtomicBool::new(mpi.has_dead_members(comm));
-        Some(Self { comm: comm as usize, shadow, agreements, stock, saw_death, state: Mutex::default() })
+        Some(Self {
+            comm: comm as usize,
+            rank: mpi.rank_in(comm),
+            size: mpi.size_of(comm),
+            shadow,
+            agreements,
+            stock,
+            saw_death,
+            state: Mutex::default(),
+        })
     }
 
     /// See [`shadows`](crate::shadows).
@@ -141,6 +160,7 @@ impl Line {
             self.step(mpi, &mut state);
         }
         state.closed = true;
+        QUEUED.fetch_sub(state.queue.len(), Ordering::Relaxed);
         let agreeing = state.agreeing.is_some();
         if !agreeing {
             agreements::forget(self.shadow());
@@ -197,11 +217,9 @@ impl Line {
             return false;
         }
         operation.is_confirmed = operation.code == 0;
-        // SAFETY: the communicator lives and has the collectives that Open MPI chose for it.
+        // SAFETY: the communicator lives, and all members confirm the same operations.
         let all = unsafe {
-            let module = mpi.table(self.comm as Object)[ALLREDUCE].module;
-            let reduce = self.stock_function(ALLREDUCE);
-            mpi.shadows.all(operation.is_confirmed, reduce, self.comm as Object, module)
+            mpi.confirmations.all_are_well(operation.is_confirmed, self.comm as Object, self.rank, self.size)
         };
         match all {
             Ok(all) => {
@@ -232,6 +250,7 @@ impl Line {
 
     /// The operation that has begun, or could not, waits for its agreement.
     pub fn append(&self, operation: Operation) {
+        QUEUED.fetch_add(1, Ordering::Relaxed);
         lock(&self.state).queue.push_back(operation);
     }
 
@@ -319,6 +338,7 @@ impl State {
     /// The first operation ends with this code for all. Returns true.
     fn conclude(&mut self, mpi: &Internals, code: c_int) -> bool {
         let Some(first) = self.queue.pop_front() else { return true };
+        QUEUED.fetch_sub(1, Ordering::Relaxed);
         match first.told {
             Told::Nobody => {}
             Told::Caller(place) => place.store(code, Ordering::Release),

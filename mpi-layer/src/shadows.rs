@@ -5,7 +5,6 @@
 //! (coll_ftagree_earlyreturning.c:3248).
 
 use std::ffi::c_int;
-use std::mem::transmute;
 
 use crate::agreements::{self, Begin};
 use crate::epochs::{self, CONTEXT_ID, EPOCH};
@@ -34,9 +33,6 @@ type SetCommunicator = unsafe extern "C" fn(
     Object,
     u32,
 ) -> c_int;
-
-/// `mca_coll_base_module_allreduce_fn_t`, of integers
-type Reduce = unsafe extern "C" fn(*const c_int, *mut c_int, c_int, Object, Object, Object, Object) -> c_int;
 
 /// What Open MPI has for communicators and agreements.
 pub struct Shadows {
@@ -169,20 +165,6 @@ impl Shadows {
     pub unsafe fn make_empty(&self, made: &mut Object, comm: Object) -> c_int {
         // SAFETY: as required of the caller; nobody is a member of every communicator.
         unsafe { self.make(made, comm, self.nobody) }
-    }
-
-    /// Whether `own` is true of all members, by the reduction that a communicator has, or why that cannot be said.
-    ///
-    /// # Safety
-    /// A communicator that lives, its function for [`ALLREDUCE`](crate::internals::ALLREDUCE), and the module beside it.
-    pub unsafe fn all(&self, own: bool, reduce: Object, comm: Object, module: Object) -> Result<bool, c_int> {
-        let (own, mut least) = (c_int::from(own), 0);
-        // SAFETY: as required of the caller; the types are those of coll.h.
-        let code = unsafe {
-            let reduce = transmute::<Object, Reduce>(reduce);
-            reduce(&raw const own, &raw mut least, 1, self.integer, self.minimum, comm, module)
-        };
-        if code == 0 { Ok(least == 1) } else { Err(code) }
     }
 
     /// Starts to agree on the least of each number that living members have in `statement`, which receives them.

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rdma_heartbeat::logging::say;
 
 use crate::internals::{BARRIER, Internals, NONBLOCKING};
-use crate::line::{Begin, Line, Operation, Told, lock};
+use crate::line::{self, Begin, Line, Operation, Told, lock};
 use crate::objects::Object;
 use crate::requests::{Request, Start};
 use crate::statement::{About, ERR_INTERN};
@@ -24,6 +24,11 @@ const NO_CODE: c_int = c_int::MIN;
 static LINES: Mutex<Lines> = Mutex::new(Lines { by_communicator: BTreeMap::new(), all: None });
 /// Whether there are any: until then, and without them, progress costs one look.
 static LINED: AtomicBool = AtomicBool::new(false);
+/// Whether a member of one has died. Before that only a revocation gives lines something to do that have no operation queued,
+/// for which they look once in so many turns.
+static DAMAGED: AtomicBool = AtomicBool::new(false);
+static TURNS: AtomicU32 = AtomicU32::new(0);
+const RARELY: u32 = 16;
 /// The persistent requests that programs have, by their addresses.
 static PREPARED: Mutex<BTreeMap<usize, Prepared>> = Mutex::new(BTreeMap::new());
 /// The requests that are not in use.
@@ -133,6 +138,7 @@ pub fn member_died(comm: Object, rank: c_int, remote: bool) {
         // Open MPI does not find the shadow.
         agreements::note(line.shadow(), rank, remote);
         line.see_death();
+        DAMAGED.store(true, Ordering::Relaxed);
     }
     agreements::tell_soon();
 }
@@ -335,7 +341,11 @@ fn new_request(mpi: &Internals, comm: Object, persistent: bool) -> Option<*mut R
 }
 
 unsafe extern "C-unwind" fn progress() -> c_int {
-    if !LINED.load(Ordering::Relaxed) {
+    let is_turn = || {
+        let has_work = DAMAGED.load(Ordering::Relaxed) || line::is_anything_queued();
+        has_work || TURNS.fetch_add(1, Ordering::Relaxed) % RARELY == 0
+    };
+    if !LINED.load(Ordering::Relaxed) || !is_turn() {
         return 0;
     }
     let advance = || {
