@@ -152,6 +152,18 @@ impl Line {
         lock(&self.state).queue.is_empty()
     }
 
+    /// The communicator is going to be freed by all members. Whoever was interrupted where this one has gone on needs it for an
+    /// agreement, so all take part in a last one, on nothing.
+    pub fn take_leave(&self, mpi: &Internals) {
+        let is_awaited = {
+            let state = lock(&self.state);
+            state.confirmed > 0 && state.ended.is_none()
+        };
+        if is_awaited && self.standing(mpi) == Standing::Sound {
+            self.append(Operation { code: 0, ..Operation::cut(Told::Nobody) });
+        }
+    }
+
     /// The communicator is being freed. Others may have agreed to the next operation as failed; so does this member if it
     /// knows why, while MPI `runs`. Returns whether Open MPI will still write the result of an agreement.
     pub fn close(&self, mpi: &Internals, runs: bool) -> bool {

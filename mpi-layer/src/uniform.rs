@@ -101,16 +101,20 @@ fn add(comm: Object, line: Line) -> Arc<Line> {
 
 /// A communicator is being freed, while MPI `runs` or at its end.
 pub fn forget(comm: Object, runs: bool) {
-    let mut lines = lock(&LINES);
-    let Some(line) = lines.by_communicator.remove(&(comm as usize)) else { return };
-    lines.renew();
-    drop(lines);
-    let Some(mpi) = Internals::get() else { return };
+    let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return };
+    if runs {
+        line.take_leave(mpi);
+    }
     // What does not block may be under way still. Nobody can wait for it after this.
     while runs && !line.is_idle() {
         line.advance(mpi);
         mpi.progress();
     }
+    // Until now it had to hear of deaths.
+    let mut lines = lock(&LINES);
+    lines.by_communicator.remove(&(comm as usize));
+    lines.renew();
+    drop(lines);
     if line.close(mpi, runs) {
         std::mem::forget(line);
     }

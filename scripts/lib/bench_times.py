@@ -31,8 +31,8 @@ class Place:
     def words(self, count):
         """Options of mpirun for so many ranks."""
         slots = -(-count // self.hosts)
-        # A rank that is there only to be lost shares a core until then.
-        mapping = ("--map-by", "core:OVERSUBSCRIBE", "--bind-to", "core:overload-allowed") if self.bound else \
+        # A rank that is there only to be lost shares a core until then: the last one, so the others go to the cores in turn.
+        mapping = ("--map-by", "core:OVERSUBSCRIBE", "--rank-by", "span", "--bind-to", "core:overload-allowed") if self.bound else \
             ("--map-by", "node:OVERSUBSCRIBE", "--bind-to", "none")
         return ["-H", ",".join(f"{host}:{slots}" for host in HOSTS[:self.hosts]), "-n", str(count), *mapping,
                 "--mca", "mpi_yield_when_idle", str(int(not self.bound))]
