@@ -18,7 +18,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, Once, OnceLock};
 
 use crate::endpoints;
 use crate::gaps;
@@ -62,16 +62,15 @@ static SOMEBODY_DIED: AtomicBool = AtomicBool::new(false);
 /// The endpoints of the dead; `None` since somebody died.
 static FROM_THE_DEAD: Mutex<Option<BTreeSet<usize>>> = Mutex::new(None);
 
-/// Stands where those messages are received, and where operations are asked whether they have failed. At the end of
-/// `MPI_Init`.
+/// Stands where those messages are received. At the end of `MPI_Init`.
 pub fn watch() {
     let Some(library) = Library::loaded().filter(|_| endpoints::are_known()) else { return };
     // Without a receiver for each kind messages are not those of pml/ob1, and neither are their requests.
     if !has_known_requests(&library) || !stand(&library) {
         return;
     }
-    // SAFETY: the types are those of pml.h and req_ft.h, and functions of ours have the same; whoever is in MPI_Init is alone
-    // in MPI.
+    // SAFETY: the types are those of pml.h and req_ft.h, and the function of ours has the same; whoever is in MPI_Init is
+    // alone in MPI.
     unsafe {
         if let (Some(pml), None) = (library.symbol(c"mca_pml"), STOCK_ADD_PROCESSES.get()) {
             let add = pml.cast::<AddProcesses>();
@@ -80,7 +79,6 @@ pub fn watch() {
         }
         if let (Some(stock), Some(ob1)) = (library.function(IS_FAILED), library.symbol(c"mca_pml_ob1")) {
             let _ = (OB1.set(ob1 as usize), STOCK_IS_FAILED.set(stock));
-            library.redirect(IS_FAILED, is_failed as *const c_void);
         }
     }
 }
@@ -97,8 +95,16 @@ fn stand(library: &Library) -> bool {
     KINDS.into_iter().zip(OURS).zip(&STOCK).all(stands)
 }
 
-/// A member of a communicator is dead.
+/// A member of a communicator is dead. The first time this stands where operations are asked whether they have failed: until
+/// then nobody is in the way of that, which every wait does.
 pub fn member_died() {
+    static FIRST: Once = Once::new();
+    FIRST.call_once(|| {
+        if let (Some(library), Some(_)) = (Library::loaded(), STOCK_IS_FAILED.get()) {
+            // SAFETY: the type is that of req_ft.h, and the function of ours has the same.
+            unsafe { library.redirect(IS_FAILED, is_failed as *const c_void) };
+        }
+    });
     *lock(&FROM_THE_DEAD) = None;
     SOMEBODY_DIED.store(true, Ordering::Release);
 }

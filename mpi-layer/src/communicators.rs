@@ -25,7 +25,7 @@ use crate::scope::Scope;
 use crate::statement::ERR_PROC_FAILED;
 use crate::uniformity::Uniformity;
 use crate::{
-    abandoned, agreements, ballots, construction, dynamic, mended, module, numbers, openmpi, owners, uniform, waiting,
+    abandoned, agreements, construction, detached, dynamic, mended, module, numbers, openmpi, owners, uniform, waiting,
 };
 
 /// See [`Handles::index`]: `MPI_COMM_WORLD`.
@@ -161,6 +161,7 @@ pub fn initialised() {
 /// `MPI_Finalize` begins. It closes files that are still open with a barrier among those who have opened them
 /// (common_ompio_file_open.c); where one of these is dead, others may have left it already, and MPI with it.
 pub fn finalising() {
+    uniform::take_leave();
     FINALISING.store(true, Ordering::Relaxed);
     let Some(all) = present() else { return };
     let damaged: Vec<_> = all.known().iter().filter(|(_, known)| known.damaged).map(|(comm, _)| *comm).collect();
@@ -170,7 +171,7 @@ pub fn finalising() {
 /// `MPI_Finalize` takes the library apart: nothing is interrupted any more.
 pub fn closed() {
     INITIALISED.store(false, Ordering::Relaxed);
-    ballots::give_up();
+    detached::give_up();
 }
 
 /// What Open MPI has for communicators.
@@ -229,7 +230,7 @@ unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool)
     let comm = Communicator::from_handle(handle);
     let _ = catch_unwind(|| {
         abandoned::member_died();
-        ballots::somebody_died();
+        detached::somebody_died();
         agreements::member_died(handle, rank, remote);
         if let Some(all) = present() {
             // The first one that is told, and all ranks of the job are in it.

@@ -19,6 +19,7 @@ mod construction;
 mod constructors;
 mod crossing;
 mod defaults;
+mod detached;
 mod dynamic;
 mod early;
 mod endpoints;
@@ -180,7 +181,7 @@ impl Rank {
     fn turn(&self) -> bool {
         agreements::deliver()
             | calls::look()
-            | ballots::look()
+            | detached::look()
             | agreements::tell()
             | groups::look()
             | meetings::look()

@@ -18,7 +18,7 @@ use crate::requests::Request;
 use crate::statement::{
     About, ERR_INTERN, ERR_OTHER, ERR_PROC_FAILED, Standing, Statement, Verdict, standing_of, statement, verdict,
 };
-use crate::{agreements, communicators, members, numbers};
+use crate::{agreements, communicators, detached, members, numbers};
 
 /// Most operations that are confirmed between two agreements, which count them in a `c_int`.
 const MOST: c_int = 1 << 30;
@@ -35,6 +35,8 @@ pub struct Line {
     shadow: usize,
     agreements: usize,
     stock: [usize; SLOTS],
+    /// All members were started at once, and so end MPI at once.
+    is_of_one_job: bool,
     saw_death: AtomicBool,
     state: Mutex<State>,
 }
@@ -48,6 +50,8 @@ struct State {
     /// Operations that are not agreed on.
     queue: VecDeque<Operation>,
     agreeing: Option<Agreement>,
+    /// There has been an agreement.
+    has_agreed: bool,
     /// The class with which all further operations end.
     ended: Option<c_int>,
     /// The communicator is freed.
@@ -107,13 +111,15 @@ impl Line {
     /// For a communicator that has its collectives; `None` if there is no memory.
     pub fn new(mpi: &Internals, comm: Object) -> Option<Self> {
         // SAFETY: the communicator lives and has its collectives.
-        let (shadow, agreements, stock) = unsafe {
+        let (shadow, agreements, stock, sides) = unsafe {
             // Those whom Open MPI has not met, too.
             members::processes(comm);
             let (shadow, agreements) = mpi.shadows.new_for(comm)?;
             let slots = mpi.table(comm);
-            (shadow as usize, agreements as usize, std::array::from_fn(|slot| slots[slot].function as usize))
+            let stock = std::array::from_fn(|slot| slots[slot].function as usize);
+            (shadow as usize, agreements as usize, stock, members::of(comm).unwrap_or_default())
         };
+        let is_of_one_job = sides.iter().any(|side| side.iter().all(|name| name.has_same_job(side[0])));
         let saw_death = AtomicBool::new(mpi.has_dead_members(comm));
         Some(Self {
             comm: comm as usize,
@@ -122,6 +128,7 @@ impl Line {
             shadow,
             agreements,
             stock,
+            is_of_one_job,
             saw_death,
             state: Mutex::default(),
         })
@@ -147,17 +154,22 @@ impl Line {
         self.saw_death.store(true, Ordering::Release);
     }
 
+    /// Whether all members end MPI at once.
+    pub fn is_of_one_job(&self) -> bool {
+        self.is_of_one_job
+    }
+
     /// Whether all operations are agreed on.
     pub fn is_idle(&self) -> bool {
         lock(&self.state).queue.is_empty()
     }
 
-    /// The communicator is going to be freed by all members. Whoever was interrupted where this one has gone on needs it for an
-    /// agreement, so all take part in a last one, on nothing.
+    /// All members free the communicator, or end MPI, and have no further operation in it. Whoever was interrupted where this one
+    /// has gone on needs it for an agreement, so all who have used it take part in a last one, on nothing.
     pub fn take_leave(&self, mpi: &Internals) {
         let is_awaited = {
             let state = lock(&self.state);
-            state.confirmed > 0 && state.ended.is_none()
+            state.ended.is_none() && (state.confirmed > 0 || state.has_agreed)
         };
         if is_awaited && self.standing(mpi) == Standing::Sound {
             self.append(Operation { code: 0, ..Operation::cut(Told::Nobody) });
@@ -165,21 +177,25 @@ impl Line {
     }
 
     /// The communicator is being freed. Others may have agreed to the next operation as failed; so does this member if it
-    /// knows why, while MPI `runs`. Returns whether Open MPI will still write the result of an agreement.
-    pub fn close(&self, mpi: &Internals, runs: bool) -> bool {
+    /// knows why, while MPI `runs`. An agreement that is under way goes on by itself.
+    pub fn close(&self, mpi: &Internals, runs: bool) {
         let mut state = lock(&self.state);
         if runs && state.agreeing.is_none() {
             self.step(mpi, &mut state);
         }
         state.closed = true;
         QUEUED.fetch_sub(state.queue.len(), Ordering::Relaxed);
-        let agreeing = state.agreeing.is_some();
-        if !agreeing {
-            agreements::forget(self.shadow());
-            // SAFETY: no other agreement will be started.
-            unsafe { mpi.shadows.free(&mpi.classes, self.shadow(), self.agreements as Object) };
+        let shadow = (self.shadow(), self.agreements as Object);
+        // SAFETY: no other agreement will be started there.
+        unsafe {
+            match state.agreeing.take() {
+                Some(agreement) => detached::take_over(shadow, agreement.request, agreement.statement),
+                None => {
+                    agreements::forget(self.shadow());
+                    mpi.shadows.free(&mpi.classes, shadow.0, shadow.1);
+                }
+            }
         }
-        agreeing
     }
 
     fn standing(&self, mpi: &Internals) -> Standing {
@@ -308,6 +324,7 @@ impl Line {
         let is_confirmed = state.queue.front().is_some_and(|first| first.is_confirmed);
         let confirmed = state.confirmed + c_int::from(is_confirmed);
         let mut statement = Box::new(statement(about, confirmed, &codes, standing));
+        state.has_agreed = true;
         // SAFETY: the statement stays in its box until the request has completed, or for ever.
         match unsafe { mpi.shadows.agree(&mut *statement, self.shadow(), self.agreements as Object) } {
             Ok(request) => state.agreeing = Some(Agreement { request, statement }),

@@ -43,6 +43,11 @@ impl ProcessName {
         self.job & !JOB_NUMBER == other.job & !JOB_NUMBER
     }
 
+    /// Whether both processes were started at once.
+    pub fn has_same_job(self, other: Self) -> bool {
+        self.job == other.job
+    }
+
     /// The same for everybody.
     pub fn bytes(self) -> [u8; 8] {
         (u64::from(self.job) << 32 | u64::from(self.rank)).to_le_bytes()

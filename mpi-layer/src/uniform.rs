@@ -16,7 +16,7 @@ use crate::objects::Object;
 use crate::requests::{Request, Start};
 use crate::statement::{About, ERR_INTERN};
 use crate::uniformity::Uniformity;
-use crate::{agreements, collectives, openmpi};
+use crate::{agreements, collectives, detached, openmpi};
 
 /// Stands where a blocked caller waits for a code of MPI.
 const NO_CODE: c_int = c_int::MIN;
@@ -102,21 +102,34 @@ fn add(comm: Object, line: Line) -> Arc<Line> {
 /// A communicator is being freed, while MPI `runs` or at its end.
 pub fn forget(comm: Object, runs: bool) {
     let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return };
-    if runs {
-        line.take_leave(mpi);
-    }
     // What does not block may be under way still. Nobody can wait for it after this.
     while runs && !line.is_idle() {
         line.advance(mpi);
         mpi.progress();
+    }
+    if runs {
+        line.take_leave(mpi);
     }
     // Until now it had to hear of deaths.
     let mut lines = lock(&LINES);
     lines.by_communicator.remove(&(comm as usize));
     lines.renew();
     drop(lines);
-    if line.close(mpi, runs) {
-        std::mem::forget(line);
+    line.close(mpi, runs);
+}
+
+/// `MPI_Finalize` begins: Open MPI will not end an agreement any more, so last agreements are awaited here, as long as nobody is
+/// known to be dead. Somebody may have freed what others have not.
+pub fn take_leave() {
+    let Some(mpi) = Internals::get() else { return };
+    let is_of_one_job = |line: &&Arc<Line>| line.is_of_one_job();
+    let all: Vec<_> = lock(&LINES).by_communicator.values().filter(is_of_one_job).cloned().collect();
+    all.iter().for_each(|line| line.take_leave(mpi));
+    let is_over = || all.iter().all(|line| line.is_idle()) && !detached::is_anything_left();
+    while !agreements::somebody_died() && !is_over() {
+        all.iter().for_each(|line| line.advance(mpi));
+        detached::clear(mpi);
+        mpi.progress();
     }
 }
 
@@ -354,8 +367,11 @@ unsafe extern "C-unwind" fn progress() -> c_int {
     }
     let advance = || {
         let all = lock(&LINES).all.clone();
-        let (Some(mpi), Some(all)) = (Internals::get(), all) else { return };
-        all.iter().for_each(|line| line.advance(mpi));
+        let Some(mpi) = Internals::get() else { return };
+        all.iter().flat_map(|all| all.iter()).for_each(|line| line.advance(mpi));
+        if detached::is_anything_left() {
+            detached::clear(mpi);
+        }
     };
     let _ = catch_unwind(advance);
     0

@@ -285,6 +285,7 @@ impl Segment {
         Ok(Self { base: base.cast(), bytes, places, capacity })
     }
 
+    #[inline]
     fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset + 4 <= self.bytes && offset % 4 == 0, "offset inside the segment");
         // SAFETY: in bounds and aligned by the assertion; the mapping lives as long as self; all users access atomically.
@@ -424,6 +425,7 @@ impl Segment {
 
     /// Length of the log as a relaxed load: what a rank looks at in its progress loop.
     #[must_use]
+    #[inline]
     pub fn glance(&self) -> u32 {
         self.word(16).load(Ordering::Relaxed)
     }

@@ -62,6 +62,14 @@ int main(int count, char **arguments) {
         MPI_Barrier(comm);
         MPI_Comm_free(&comm);
     }
+
+    /* Those who free it first do not wait for the others. */
+    int nothing = 0;
+    MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+    MPI_Barrier(comm);
+    if (world_rank != 0) MPI_Recv(&nothing, 1, MPI_INT, world_rank - 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Comm_free(&comm);
+    if (world_rank != size - 1) MPI_Send(&nothing, 1, MPI_INT, world_rank + 1, 1, MPI_COMM_WORLD);
     MPI_Info_free(&info);
     event("finalized %d", MPI_Finalize());
     return 0;
