@@ -52,6 +52,8 @@ static DEATHS: Mutex<VecDeque<Death>> = Mutex::new(VecDeque::new());
 /// What tells the agreements, and what receives their messages.
 static TELL: OnceLock<MemberDied> = OnceLock::new();
 static RECEIVE: OnceLock<Receive> = OnceLock::new();
+/// Whether there is any.
+static NOTED: AtomicBool = AtomicBool::new(false);
 static SOMEBODY_DIED: AtomicBool = AtomicBool::new(false);
 /// Taken while they are being told.
 static TELLING: Mutex<()> = Mutex::new(());
@@ -121,7 +123,9 @@ pub fn member_died(comm: Object, rank: c_int, remote: bool) {
 /// The same, and [`tell_soon`] follows.
 pub fn note(comm: Object, rank: c_int, remote: bool) {
     SOMEBODY_DIED.store(true, Ordering::Release);
-    lock(&DEATHS).push_back(Death { comm: comm as usize, rank, remote });
+    let mut deaths = lock(&DEATHS);
+    deaths.push_back(Death { comm: comm as usize, rank, remote });
+    NOTED.store(true, Ordering::Release);
 }
 
 /// Agreements are told of what was noted.
@@ -151,15 +155,13 @@ pub fn forget(comm: Object) {
 
 /// Tells the agreements, from where nobody is inside them. Returns whether something is left.
 pub fn tell() -> bool {
-    if !SOMEBODY_DIED.load(Ordering::Acquire) {
+    if !NOTED.load(Ordering::Acquire) {
         return false;
     }
     let (Some(_telling), Some(_inside)) = (try_lock(&TELLING), try_lock(&INSIDE)) else { return true };
     IS_TELLING.set(true);
     let mut told = false;
-    loop {
-        let death = lock(&DEATHS).pop_front();
-        let (Some(death), Some(tell)) = (death, TELL.get()) else { break };
+    while let (Some(death), Some(tell)) = (next_death(), TELL.get()) {
         // SAFETY: Open MPI's own function with its own arguments; the communicator has not been freed.
         unsafe { tell(death.comm as Object, death.rank, death.remote) };
         told = true;
@@ -168,7 +170,14 @@ pub fn tell() -> bool {
         orphans::requests().iter().for_each(|request| hand_on(request));
     }
     IS_TELLING.set(false);
-    !lock(&DEATHS).is_empty()
+    NOTED.load(Ordering::Acquire)
+}
+
+fn next_death() -> Option<Death> {
+    let mut deaths = lock(&DEATHS);
+    let death = deaths.pop_front();
+    NOTED.store(!deaths.is_empty(), Ordering::Release);
+    death
 }
 
 /// Hands the agreements the messages that were put off. Returns whether something is left.

@@ -300,8 +300,11 @@ pub fn look() -> bool {
     if !somebody_died() {
         return false;
     }
-    let (now, mut due) = (Instant::now(), Vec::new());
     let mut deserters = lock(&DESERTERS);
+    if deserters.is_empty() {
+        return false;
+    }
+    let (now, mut due) = (Instant::now(), Vec::new());
     deserters.retain(|(name, since)| {
         let is_due = now.duration_since(*since) >= DESERTED;
         due.extend(is_due.then_some(*name));

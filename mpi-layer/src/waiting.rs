@@ -7,8 +7,9 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rdma_heartbeat::clock::of_last_tick;
 use rdma_heartbeat::logging::say;
 
 use crate::line::lock;
@@ -46,7 +47,8 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 static RESTING: AtomicU32 = AtomicU32::new(0);
 
 struct Watch {
-    next: Instant,
+    /// When the next look is due, on the clock [`of_last_tick`].
+    next: Duration,
     steps: u32,
     present: Option<Wait>,
 }
@@ -56,14 +58,14 @@ struct Wait {
     function: String,
     /// Of [`CALLS`].
     calls: u32,
-    since: Instant,
+    since: Duration,
     looks: u32,
     is_told: bool,
 }
 
 /// A process of the job is dead.
 pub fn begin() {
-    *lock(&WATCH) = Some(Watch { next: Instant::now() + STEP, steps: 0, present: None });
+    *lock(&WATCH) = Some(Watch { next: of_last_tick() + STEP, steps: 0, present: None });
     RESTING.store(0, Ordering::Relaxed);
 }
 
@@ -85,7 +87,7 @@ pub enum Need {
 pub fn look(rank: u32) -> Need {
     let Ok(mut watch) = WATCH.try_lock() else { return Need::EveryTurn };
     let Some(present) = watch.as_mut() else { return Need::Nothing };
-    if Instant::now() >= present.next
+    if of_last_tick() >= present.next
         && let Some((function, duration)) = present.step()
     {
         say(&format!(
@@ -119,14 +121,14 @@ pub fn is_resting() -> bool {
 impl Watch {
     /// The function in which this rank waits, and how long it has, once for each wait.
     fn step(&mut self) -> Option<(String, Duration)> {
-        let now = Instant::now();
+        let now = of_last_tick();
         self.steps = self.steps.saturating_add(1);
         self.next = now + if self.steps < STEPS { STEP } else { LATER };
         self.seen(now, present_function(), CALLS.load(Ordering::Relaxed))
     }
 
     /// At this time, this rank is in a function, and so many calls were counted.
-    fn seen(&mut self, now: Instant, function: Option<String>, calls: u32) -> Option<(String, Duration)> {
+    fn seen(&mut self, now: Duration, function: Option<String>, calls: u32) -> Option<(String, Duration)> {
         let Some(function) = function else {
             self.present = None;
             return None;
@@ -134,7 +136,7 @@ impl Watch {
         match &mut self.present {
             Some(wait) if wait.function == function && wait.calls == calls => {
                 wait.looks = wait.looks.saturating_add(1);
-                let duration = now.duration_since(wait.since);
+                let duration = now.saturating_sub(wait.since);
                 if wait.is_told || wait.looks < LOOKS || duration < LONG {
                     return None;
                 }
@@ -178,7 +180,7 @@ mod tests {
 
     /// What a rank says when it is seen in these functions, as so many calls were counted, so many seconds after a death.
     fn told(looks: &[(u64, &str, u32)]) -> Vec<(String, u64)> {
-        let start = Instant::now();
+        let start = Duration::ZERO;
         let mut watch = Watch { next: start, steps: 0, present: None };
         let mut said = Vec::new();
         for (second, function, calls) in looks {

@@ -9,7 +9,17 @@ use propagation::Time;
 /// in every process of the node.
 #[must_use]
 pub fn now() -> Time {
-    let time = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("Linux always has a monotonic clock");
+    time_of(ClockId::CLOCK_BOOTTIME)
+}
+
+/// Time since the node started without its sleep, as of the kernel's last tick (1 to 10 ms ago): costs a fraction of [`now`].
+#[must_use]
+pub fn of_last_tick() -> Time {
+    time_of(ClockId::CLOCK_MONOTONIC_COARSE)
+}
+
+fn time_of(clock: ClockId) -> Time {
+    let time = clock_gettime(clock).expect("Linux always has a monotonic clock");
     Duration::new(time.tv_sec().unsigned_abs(), u32::try_from(time.tv_nsec()).unwrap_or(0))
 }
 

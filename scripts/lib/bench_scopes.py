@@ -12,7 +12,7 @@ import bench_job as job
 import bench_times
 from bench_job import span
 from bench_repairs import Reload, Shrinks
-from bench_times import MIB, Median, goal, line, percent, ratio, size_text
+from bench_times import MIB, Median, QuartileRatio, goal, line, percent, quartile, ratio, size_text
 
 
 class Scopes:
@@ -23,13 +23,16 @@ class Scopes:
     JUDGED = {"latency": 8, "bandwidth": MIB, "allreduce": 8}
     GOAL, PUBLISHED = 1.01, {"latency": "+10 % (2.22 to 2.45 us, group)"}
 
+    PAIRS = 4  # of processes with and without ringwatch in a run
+
     def __init__(self, options):
         self.sizes = (8, MIB) if options.quick else (8, 1024, 32768, MIB)
-        self.arguments = (2, 3) if options.quick else (5, 5)
-        self.times = {True: [], False: []}  # by run, with ringwatch or without; medians over the rounds
+        self.arguments = (2, 3) if options.quick else (2, 5)
+        self.times = {True: [], False: []}  # by process, with ringwatch or without; medians over the rounds
+        self.costs = {}
 
-    def measure(self, number, place):
-        for wanted in (True, False) if number % 2 else (False, True):
+    def measure(self, _number, place):
+        for wanted in (True, False, False, True) * (self.PAIRS // 2):
             system = f"ringwatch {'on' if wanted else 'off'}"
             job.install(wanted)
             times = bench_times.run(self.PROGRAM, [*self.arguments, self.sizes], place)
@@ -39,29 +42,36 @@ class Scopes:
             yield system, times
             self.times[wanted].append({key: statistics.median(values) for key, values in times.items()})
 
+    def off(self, figure, size, processes=slice(None)):
+        """Times of processes without ringwatch, in which the scope means nothing."""
+        return [statistics.median(times[figure, scope, size] for scope in self.SCOPES)
+                for times in self.times[False][processes]]
+
     def cost(self, figure, scope, size):
-        """Time with ringwatch over time without it, each run beside its neighbour."""
+        """Time with ringwatch over time without it."""
         key = figure, scope, size
-        return Median([on[key] / off[key] for on, off in zip(self.times[True], self.times[False])])
+        if key not in self.costs:
+            self.costs[key] = QuartileRatio([times[key] for times in self.times[True]], self.off(figure, size))
+        return self.costs[key]
 
     def control(self, figure, size):
-        """Times without ringwatch of the runs of even number over those of the next: what the machine can tell apart."""
-        runs = self.times[False]
-        keys = [(figure, scope, size) for scope in self.SCOPES]
-        ratios = [a[key] / b[key] for key in keys for a, b in zip(runs[::2], runs[1::2])]
-        return Median(ratios).text(percent) if ratios else ""
+        """Times without ringwatch of every other process over those of the rest: what the machine can tell apart."""
+        every_other, rest = (self.off(figure, size, slice(first, None, 2)) for first in (0, 1))
+        return QuartileRatio(every_other, rest).text(percent)
 
     def report(self):
         rows = [("", "size", "off", *self.SCOPES, "off, again", "published")]
         for figure in self.FIGURES:
             for size in self.sizes:
-                off = statistics.median(run[figure, scope, size] for run in self.times[False] for scope in self.SCOPES)
+                off = quartile(self.off(figure, size))
                 costs = (self.cost(figure, scope, size).text(percent) for scope in self.SCOPES)
                 shown = f"{size / off:.3g} GB/s" if figure == "bandwidth" else span(off)
                 published = self.PUBLISHED.get(figure, "unchanged") if size == self.JUDGED[figure] else ""
                 rows.append((figure, size_text(size), shown, *costs, self.control(figure, size), published))
         return ("Extra time of an operation with ringwatch and an error scope over that without ringwatch (uninstalled), both\n"
-                "with --with-ft ulfm; off, again: of runs without it over the next such runs: what can be told apart here.", rows)
+                "with --with-ft ulfm: lower quartiles of the processes, of which a virtual machine may run some at half speed,\n"
+                "with or without ringwatch. off, again: of half of those without it over the others: what can be told apart here.",
+                rows)
 
     def goals(self):
         for figure, size in self.JUDGED.items():
@@ -156,8 +166,8 @@ def main(options):
     job.install(True)
     quiet = job.Quiet(options.patience)
     print("\n".join(job.machine()))
-    print(f"{place}\n{options.runs} runs of all parts in turn, ringwatch with its default parameters; median, and in brackets "
-          "the\ninterval in which it lies with 95 % if the times are independent", flush=True)
+    print(f"{place}\n{options.runs} runs of all parts in turn, ringwatch with its default parameters; medians unless said, and in "
+          "brackets\nthe interval in which they lie with 95 % if the times are independent", flush=True)
     for program, libraries in dict.fromkeys((part.PROGRAM, part.LIBRARIES) for part in parts):
         bench_times.compile_program(program, *libraries)
     rows = [("part", "run", "system", "what", "variant", "size", "round", "ns")]
@@ -175,7 +185,7 @@ def main(options):
         print(f"\n{part.__doc__}\n{text}\n")
         print("\n".join(job.table(table)))
     print("\n" + quiet.summary())
-    print("\nGoals (median):")
+    print("\nGoals:")
     print("\n".join("  " + text for part in parts for text in part.goals()))
     if options.csv_fd is not None:
         with os.fdopen(options.csv_fd, "w", newline="") as out:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -77,8 +78,15 @@ def size_text(size):
     return f"{size} B"
 
 
-class Median:
-    """The median of some values and the interval in which it lies with 95 % (order statistics; of few: all of them)."""
+class Estimate:
+    """A figure, the interval in which it lies with 95 %, and whether it is of too few values for that."""
+
+    def text(self, show):
+        return f"{show(self.middle)} [{show(self.low)}, {show(self.high)}]"
+
+
+class Median(Estimate):
+    """The median of some values (the interval by order statistics; of few: all of them)."""
 
     FEWEST = 6  # values of which such an interval exists
 
@@ -90,8 +98,24 @@ class Median:
         self.low = values[max(0, math.floor(last / 2 - reach))]
         self.high = values[min(last, math.ceil(last / 2 + reach))]
 
-    def text(self, show):
-        return f"{show(self.middle)} [{show(self.low)}, {show(self.high)}]"
+
+def quartile(values):
+    """The lower quartile."""
+    return statistics.quantiles(values, n=4, method="inclusive")[0]
+
+
+class QuartileRatio(Estimate):
+    """The lower quartile of some values over that of others (the interval by resampling)."""
+
+    FEWEST, RESAMPLES = 16, 1000
+
+    def __init__(self, values, others):
+        source = random.Random(0)  # the same figures of the same times
+        again = lambda of: quartile(source.choices(of, k=len(of)))
+        drawn = sorted(again(values) / again(others) for _ in range(self.RESAMPLES))
+        self.few = min(len(values), len(others)) < self.FEWEST
+        self.middle = quartile(values) / quartile(others)
+        self.low, self.high = drawn[self.RESAMPLES // 40], drawn[-self.RESAMPLES // 40]
 
 
 def ratio(value):
@@ -104,7 +128,7 @@ def percent(value):
 
 
 def goal(text, figure, show, bound, most=True):
-    """Whether a median is at most (or at least) a bound, and whether it might as well lie beyond."""
+    """Whether an estimate is at most (or at least) a bound, and whether it might as well lie beyond."""
     met = "met" if (figure.middle <= bound if most else figure.middle >= bound) else "NOT MET"
     doubt = ""
     if figure.few:
@@ -115,9 +139,9 @@ def goal(text, figure, show, bound, most=True):
 
 
 def line(label, colour, look, points):
-    """A line of a chart: its points are (x, y) or (x, Median)."""
-    drawn = [(x, y.middle if isinstance(y, Median) else y) for x, y in points]
-    band = [(y.low, y.high) for _, y in points if isinstance(y, Median)]
+    """A line of a chart: its points are (x, y) or (x, Estimate)."""
+    drawn = [(x, y.middle if isinstance(y, Estimate) else y) for x, y in points]
+    band = [(y.low, y.high) for _, y in points if isinstance(y, Estimate)]
     return {"label": label, "colour": colour, "look": look, "points": drawn, "band": band}
 
 
