@@ -160,9 +160,11 @@ PARTS = {part.NAME: part for part in (Scopes, Uniform, Shrinks, Reload)}
 
 
 def main(options):
-    place = bench_times.Place(options.ranks, options.hosts)
+    place = bench_times.Place(options.ranks, options.hosts, options.delay)
     parts = [PARTS[name](options) for name in dict.fromkeys(options.part or PARTS)]
     job.prepare()
+    if options.delay:
+        place.lengthen()
     job.install(True)
     quiet = job.Quiet(options.patience)
     print("\n".join(job.machine()))

@@ -17,17 +17,34 @@ MIB = 1 << 20
 
 
 class Place:
-    """Where the ranks are, and what they do while they wait."""
+    """Where the ranks are, and what they do while they wait; `delay`: of a frame between two hosts, in us."""
 
-    def __init__(self, ranks, hosts):
-        self.ranks, self.hosts = ranks, hosts
+    def __init__(self, ranks, hosts, delay=0):
+        self.ranks, self.hosts, self.delay = ranks, hosts, delay
         self.bound = hosts == 1 and ranks <= os.cpu_count()
 
     def __str__(self):
         where = "one virtual host, shared memory" if self.hosts == 1 else f"{self.hosts} virtual hosts in turn, TCP"
+        where += f" over a link that takes {self.delay} us each way" if self.delay else ""
         how = "each bound to a core of its own, which it does not yield while it polls" if self.bound else \
             f"bound to none of {os.cpu_count()} cores, which they yield while they poll (mpi_yield_when_idle)"
         return f"{self.ranks} ranks on {where}; {how}"
+
+    def lengthen(self):
+        """Makes the link of the first host as long as it has to be."""
+        host, port = HOSTS[0], "v" + HOSTS[0][1:]
+        address = subprocess.run(["ip", "-n", host, "-4", "-brief", "address", "show", "eth0"], capture_output=True,
+                                 text=True, check=True).stdout.split()[2]
+        subprocess.run(["cc", "-std=gnu11", "-O2", "-Wall", "-pthread", "-D_GNU_SOURCE", "-o", f"{WORK}/delay",
+                        f"{FOLDER}/delay.c"], check=True)
+        subprocess.run(["ip", "link", "delete", port], check=True)
+        link = subprocess.Popen([f"{WORK}/delay", host, port, str(self.delay)], stdout=subprocess.PIPE, text=True)
+        if link.stdout.readline() != "ready\n":
+            sys.exit("bench: the kernel does not let a link be lengthened (see above)")
+        many = ["txqueuelen", "10000", "up"]
+        subprocess.run(["ip", "link", "set", port, "master", "rw0", *many], check=True)
+        subprocess.run(["ip", "-n", host, "address", "add", address, "dev", "eth0"], check=True)
+        subprocess.run(["ip", "-n", host, "link", "set", "eth0", *many], check=True)
 
     def words(self, count):
         """Options of mpirun for so many ranks."""

@@ -185,6 +185,12 @@ mount_dev() {
         : >"$1/$node"
         mount --bind "/dev/$node" "$1/$node"
     done
+    # For the long links of `bench scopes --delay` only.
+    if [[ -e /dev/net/tun ]]; then
+        mkdir "$1/net"
+        : >"$1/net/tun"
+        mount --bind /dev/net/tun "$1/net/tun"
+    fi
     mkdir "$1/pts" "$1/shm"
     mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$1/pts"
     mount -t tmpfs -o mode=1777 shm "$1/shm"
