@@ -63,17 +63,24 @@ fn honest_allgatherv() -> u32 {
     }
 }
 
-/// Parameters of collective I/O, whose components are known from the first file on. Returns what was changed.
+/// Parameters of I/O, whose components are known from the first file on. Returns what was changed.
 pub fn before_files_are_opened() -> u32 {
-    if !openmpi::register_framework(c"ompi_fcoll_base_framework") {
-        return 0;
+    let without = |framework, component, what| {
+        change(framework, Some(component), c"priority", what, |parameter| parameter.set_integer(0))
+    };
+    let mut changed = 0;
+    if openmpi::register_framework(c"ompi_fcoll_base_framework") {
+        // All but fcoll/individual use what they could not gather from the dead.
+        changed |= without(c"fcoll", c"vulcan", Default::NoVulcan)
+            | without(c"fcoll", c"dynamic", Default::NoDynamic)
+            | without(c"fcoll", c"dynamic_gen2", Default::NoDynamicGen2);
     }
-    // All but fcoll/individual use what they could not gather from the dead.
-    let without =
-        |component, what| change(c"fcoll", Some(component), c"priority", what, |parameter| parameter.set_integer(0));
-    without(c"vulcan", Default::NoVulcan)
-        | without(c"dynamic", Default::NoDynamic)
-        | without(c"dynamic_gen2", Default::NoDynamicGen2)
+    if openmpi::register_framework(c"ompi_sharedfp_base_framework") {
+        // Its semaphore stays taken when its holder dies, and whoever waits for it is out of reach (`sem_wait`). The kernel
+        // gives back the lock on a file that sharedfp/lockedfile takes.
+        changed |= without(c"sharedfp", c"sm", Default::NoSharedMemoryPointers);
+    }
+    changed
 }
 
 fn change(framework: &CStr, component: Option<&CStr>, name: &CStr, what: Default, set: impl FnOnce(&Parameter)) -> u32 {

@@ -23,10 +23,12 @@ pub enum Default {
     NoDynamic = 128,
     /// The same: not by fcoll/dynamic_gen2.
     NoDynamicGen2 = 256,
+    /// Shared file pointers under a lock that its holder cannot take to the grave: not by sharedfp/sm.
+    NoSharedMemoryPointers = 512,
 }
 
 impl Default {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::AddProcsCutoff,
         Self::AsyncFinalize,
         Self::NoHan,
@@ -36,6 +38,7 @@ impl Default {
         Self::NoVulcan,
         Self::NoDynamic,
         Self::NoDynamicGen2,
+        Self::NoSharedMemoryPointers,
     ];
 
     /// The changes in a mask.
@@ -55,6 +58,7 @@ impl Default {
             Self::NoVulcan => "fcoll_vulcan_priority=0",
             Self::NoDynamic => "fcoll_dynamic_priority=0",
             Self::NoDynamicGen2 => "fcoll_dynamic_gen2_priority=0",
+            Self::NoSharedMemoryPointers => "sharedfp_sm_priority=0",
             Self::EarlyFastBoxes => "btl_sm_fbox_threshold=1",
         }
     }

@@ -79,7 +79,7 @@ static int class_among(int code, int count, const MPI_Status *statuses) {
 static int in_background(MPI_Comm comm, const char *operation) {
     /* Not on the stack: one of the two may arrive after this function has returned. */
     static int values[2];
-    int index, flag = false, code = MPI_SUCCESS;
+    int index, indices[2], completed = 0, flag = false, code = MPI_SUCCESS;
     MPI_Request requests[2];
     MPI_Status statuses[2];
     for (int i = 0; i < 2 && code == MPI_SUCCESS; i++)
@@ -90,33 +90,75 @@ static int in_background(MPI_Comm comm, const char *operation) {
         return class_among(code, 2, statuses);
     }
     if (!strcmp(operation, "waitany")) return MPI_Waitany(2, requests, &index, statuses);
+    if (!strcmp(operation, "waitsome")) {
+        code = MPI_Waitsome(2, requests, &completed, indices, statuses);
+        return class_among(code, completed, statuses);
+    }
+    if (!strcmp(operation, "testsome")) {
+        while (completed == 0 && code == MPI_SUCCESS) code = MPI_Testsome(2, requests, &completed, indices, statuses);
+        return class_among(code, completed, statuses);
+    }
+    if (!strcmp(operation, "testall")) {
+        while (!flag && code == MPI_SUCCESS) code = MPI_Testall(2, requests, &flag, statuses);
+        return class_among(code, 2, statuses);
+    }
     while (!flag && code == MPI_SUCCESS) code = MPI_Testany(2, requests, &index, &flag, statuses);
     return code;
 }
 
-static int isend_waitall(MPI_Comm comm) {
+/* Sends rank 0 a message in the background. */
+static int isend(MPI_Comm comm, bool waits) {
     MPI_Request request;
     MPI_Status status;
-    int code = MPI_Isend(long_message, LONG_MESSAGE, MPI_BYTE, 0, TAG, comm, &request);
+    int index, flag = false, code = MPI_Isend(long_message, LONG_MESSAGE, MPI_BYTE, 0, TAG, comm, &request);
     if (code != MPI_SUCCESS) return code;
-    code = MPI_Waitall(1, &request, &status);
-    return class_among(code, 1, &status);
+    if (waits) {
+        code = MPI_Waitall(1, &request, &status);
+        return class_among(code, 1, &status);
+    }
+    while (!flag && code == MPI_SUCCESS) code = MPI_Testany(1, &request, &index, &flag, &status);
+    return code;
+}
+
+static int mprobe(MPI_Comm comm, bool waits) {
+    MPI_Message message;
+    int value, flag = waits, code = MPI_SUCCESS;
+    if (waits) code = MPI_Mprobe(0, TAG, comm, &message, MPI_STATUS_IGNORE);
+    while (!flag && code == MPI_SUCCESS) code = MPI_Improbe(0, TAG, comm, &flag, &message, MPI_STATUS_IGNORE);
+    return code == MPI_SUCCESS ? MPI_Mrecv(&value, 1, MPI_INT, &message, MPI_STATUS_IGNORE) : code;
+}
+
+/* An error frees the request. */
+static int persistent_recv(MPI_Comm comm) {
+    static int value;
+    MPI_Request request;
+    int code = MPI_Recv_init(&value, 1, MPI_INT, 0, TAG, comm, &request);
+    if (code == MPI_SUCCESS) code = MPI_Start(&request);
+    if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS) MPI_Request_free(&request);
+    return code;
 }
 
 /* The other operations are those that all members enter. */
 static bool is_point_to_point(const char *name) {
-    static const char *all[] = {"recv",  "any",      "probe",   "iprobe",  "send",   "ssend",
-                                "isend", "sendrecv", "waitall", "waitany", "testany"};
+    static const char *all[] = {"recv",     "any",     "probe",   "iprobe",  "mprobe",   "improbe",  "recv_init",
+                                "send",     "ssend",   "isend",   "isend_testany",       "sendrecv", "waitall",
+                                "waitany",  "waitsome", "testall", "testany", "testsome"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(all[i], name)) return true;
     return false;
 }
 
 /* Data of the collectives. Not on the stack: what is interrupted may still be under way. */
-static int sent[MOST_MEMBERS], got[MOST_MEMBERS], ones[MOST_MEMBERS], places[MOST_MEMBERS];
+static int sent[MOST_MEMBERS], got[MOST_MEMBERS], ones[MOST_MEMBERS], places[MOST_MEMBERS], bytes[MOST_MEMBERS];
+static MPI_Aint addresses[MOST_MEMBERS];
+static MPI_Datatype types[MOST_MEMBERS];
 
 static void prepare(void) {
-    for (int i = 0; i < MOST_MEMBERS; i++) ones[i] = 1, places[i] = i;
+    for (int i = 0; i < MOST_MEMBERS; i++) {
+        ones[i] = 1, places[i] = i, bytes[i] = i * (int)sizeof *sent;
+        addresses[i] = bytes[i], types[i] = MPI_INT;
+    }
 }
 
 /* Makes something, of which nothing remains. */
@@ -129,9 +171,12 @@ static int constructor(MPI_Comm comm, const char *name) {
         if (code == MPI_SUCCESS) MPI_File_close(&file);
         return code;
     }
-    if (!strcmp(name, "win_allocate")) {
+    if (!strncmp(name, "win_", 4)) {
         MPI_Win window;
-        code = MPI_Win_allocate(sizeof *sent, sizeof *sent, MPI_INFO_NULL, comm, &allocated, &window);
+        if (!strcmp(name, "win_create"))
+            code = MPI_Win_create(got, sizeof got, sizeof *got, MPI_INFO_NULL, comm, &window);
+        else if (!strcmp(name, "win_create_dynamic")) code = MPI_Win_create_dynamic(MPI_INFO_NULL, comm, &window);
+        else code = MPI_Win_allocate(sizeof *sent, sizeof *sent, MPI_INFO_NULL, comm, &allocated, &window);
         if (code == MPI_SUCCESS) MPI_Win_free(&window);
         return code;
     }
@@ -142,7 +187,31 @@ static int constructor(MPI_Comm comm, const char *name) {
         MPI_Comm_group(comm, &all);
         code = MPI_Comm_create_group(comm, all, TAG, &made);
         MPI_Group_free(&all);
-    } else if (!strcmp(name, "intercomm_create"))
+    } else if (!strcmp(name, "comm_create")) {
+        MPI_Group all;
+        MPI_Comm_group(comm, &all);
+        code = MPI_Comm_create(comm, all, &made);
+        MPI_Group_free(&all);
+    } else if (!strcmp(name, "comm_idup")) {
+        MPI_Request request;
+        code = MPI_Comm_idup(comm, &made, &request);
+        if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (!strcmp(name, "comm_split_type"))
+        code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made);
+    else if (!strcmp(name, "cart_create")) {
+        int size, wraps = 1;
+        MPI_Comm_size(comm, &size);
+        code = MPI_Cart_create(comm, 1, &size, &wraps, 0, &made);
+    } else if (!strcmp(name, "graph_create")) {
+        int size, ends[MOST_MEMBERS] = {0}, nothing = 0;
+        MPI_Comm_size(comm, &size);
+        code = MPI_Graph_create(comm, size, ends, &nothing, 0, &made);
+    } else if (!strcmp(name, "dist_graph_create"))
+        code = MPI_Dist_graph_create(comm, 0, NULL, NULL, NULL, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &made);
+    else if (!strcmp(name, "dist_graph_create_adjacent"))
+        code = MPI_Dist_graph_create_adjacent(comm, 0, NULL, MPI_UNWEIGHTED, 0, NULL, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                              &made);
+    else if (!strcmp(name, "intercomm_create"))
         code = MPI_Intercomm_create(half, 0, comm, 1 - world_rank % 2, TAG, &made);
     else {
         fprintf(stderr, "scoped: no operation %s\n", name);
@@ -169,8 +238,29 @@ static int collective(MPI_Comm comm, const char *name) {
     else if (!strcmp(name, "reduce_scatter")) code = MPI_Reduce_scatter(sent, got, ones, MPI_INT, MPI_SUM, comm);
     else if (!strcmp(name, "scan")) code = MPI_Scan(sent, got, 1, MPI_INT, MPI_SUM, comm);
     else if (!strcmp(name, "exscan")) code = MPI_Exscan(sent, got, 1, MPI_INT, MPI_SUM, comm);
+    else if (!strcmp(name, "allgatherv")) code = MPI_Allgatherv(sent, 1, MPI_INT, got, ones, places, MPI_INT, comm);
+    else if (!strcmp(name, "alltoallv"))
+        code = MPI_Alltoallv(sent, ones, places, MPI_INT, got, ones, places, MPI_INT, comm);
+    else if (!strcmp(name, "alltoallw")) code = MPI_Alltoallw(sent, ones, bytes, types, got, ones, bytes, types, comm);
+    else if (!strcmp(name, "reduce_scatter_block"))
+        code = MPI_Reduce_scatter_block(sent, got, 1, MPI_INT, MPI_SUM, comm);
     else if (!strcmp(name, "neighbor_allgather"))
         code = MPI_Neighbor_allgather(sent, 1, MPI_INT, got, 1, MPI_INT, comm);
+    else if (!strcmp(name, "neighbor_allgatherv"))
+        code = MPI_Neighbor_allgatherv(sent, 1, MPI_INT, got, ones, places, MPI_INT, comm);
+    else if (!strcmp(name, "neighbor_alltoall"))
+        code = MPI_Neighbor_alltoall(sent, 1, MPI_INT, got, 1, MPI_INT, comm);
+    else if (!strcmp(name, "neighbor_alltoallv"))
+        code = MPI_Neighbor_alltoallv(sent, ones, places, MPI_INT, got, ones, places, MPI_INT, comm);
+    else if (!strcmp(name, "neighbor_alltoallw"))
+        code = MPI_Neighbor_alltoallw(sent, ones, addresses, types, got, ones, addresses, types, comm);
+    else if (!strcmp(name, "ibcast")) code = MPI_Ibcast(got, 1, MPI_INT, 0, comm, &request);
+    else if (!strcmp(name, "igather")) code = MPI_Igather(sent, 1, MPI_INT, got, 1, MPI_INT, 1, comm, &request);
+    else if (!strcmp(name, "iscatter")) code = MPI_Iscatter(sent, 1, MPI_INT, got, 1, MPI_INT, 0, comm, &request);
+    else if (!strcmp(name, "ialltoall")) code = MPI_Ialltoall(sent, 1, MPI_INT, got, 1, MPI_INT, comm, &request);
+    else if (!strcmp(name, "iscan")) code = MPI_Iscan(sent, got, 1, MPI_INT, MPI_SUM, comm, &request);
+    else if (!strcmp(name, "ineighbor_alltoall"))
+        code = MPI_Ineighbor_alltoall(sent, 1, MPI_INT, got, 1, MPI_INT, comm, &request);
     else if (!strcmp(name, "ibarrier")) code = MPI_Ibarrier(comm, &request);
     else if (!strcmp(name, "iallreduce")) code = MPI_Iallreduce(sent, got, 1, MPI_INT, MPI_SUM, comm, &request);
     else if (!strcmp(name, "allreduce_init")) {
@@ -210,7 +300,9 @@ static int wait_in(MPI_Comm comm, const char *name) {
     }
     if (!strcmp(name, "send")) return MPI_Send(long_message, LONG_MESSAGE, MPI_BYTE, 0, TAG, comm);
     if (!strcmp(name, "ssend")) return MPI_Ssend(&value, 1, MPI_INT, 0, TAG, comm);
-    if (!strcmp(name, "isend")) return isend_waitall(comm);
+    if (!strncmp(name, "isend", 5)) return isend(comm, !strcmp(name, "isend"));
+    if (!strcmp(name, "mprobe") || !strcmp(name, "improbe")) return mprobe(comm, *name == 'm');
+    if (!strcmp(name, "recv_init")) return persistent_recv(comm);
     if (!strcmp(name, "sendrecv"))
         return MPI_Sendrecv(&value, 1, MPI_INT, 0, OTHER_TAG, &flag, 1, MPI_INT, 0, TAG, comm, MPI_STATUS_IGNORE);
     return in_background(comm, name);
@@ -221,7 +313,7 @@ static int join_in(MPI_Comm comm, const char *name, int members) {
     static char got[LONG_MESSAGE];
     int value = 1, first = MPI_SUCCESS;
     if (!is_point_to_point(name)) return collective(comm, name);
-    bool receives = !strcmp(name, "send") || !strcmp(name, "ssend") || !strcmp(name, "isend");
+    bool receives = !strcmp(name, "send") || !strcmp(name, "ssend") || !strncmp(name, "isend", 5);
     for (int peer = 1; peer < members; peer++) {
         int code = receives ? MPI_Recv(got, LONG_MESSAGE, MPI_BYTE, peer, TAG, comm, MPI_STATUS_IGNORE)
                             : MPI_Send(&value, 1, MPI_INT, peer, TAG, comm);

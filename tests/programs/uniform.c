@@ -1,7 +1,7 @@
 /* uniform: the members of a communicator call one collective operation again and again while one of them dies; each
  * survivor writes down which call failed first, and how.
  *
- *   uniform --events DIR --uniform VALUE --how HOW --seed NUMBER OP...
+ *   uniform --events DIR --uniform VALUE --how HOW --seed NUMBER [--elements COUNT] [--victims COUNT] OP...
  *
  *   VALUE    local, create or coll
  *   HOW      how the communicators get it: set (MPI_Comm_set_info), group (the same, and the error scope group), dup
@@ -10,8 +10,9 @@
  *            "s" several at once without blocking; a constructor of communicators, windows or files; or what all members
  *            do with a window or a file, which has the uniformity of the communicator that it was made from
  *
- * For operation k, counted from 0, the victim is the rank size - 1 - k, which kills itself in a call and at a moment
- * that the seed decides. Members of a communicator stand in an order that the seed decides, too. Events are lines "rank nanoseconds
+ * --elements: how many integers a collective has for each member (1). --victims: how many members die in each operation (1).
+ * For operation k, counted from 0, the victims are the ranks up to size - 1 - k * COUNT, each of which kills itself in a call
+ * and at a moment that the seed decides. Members of a communicator stand in an order that the seed decides, too. Events are lines "rank nanoseconds
  * event details": "ended k CALL CLASS NEXT" after the first failed call of operation k, NEXT being the class of one more
  * call, "wrong k ..." if a successful call has a wrong result, and "half-built OP" if a constructor that failed has left a handle.
  */
@@ -29,11 +30,12 @@
 #include "draw.h"
 #include "world.h"
 
-enum { MOST_OPERATIONS = 5, MOST_MEMBERS = 16, SEVERAL = 4, TAG = 7, LAST_CALL = 8, LONGEST_LIFE_US = 4000 };
+enum { MOST_OPERATIONS = 5, MOST_MEMBERS = 16, SEVERAL = 4, TAG = 7, LAST_CALL = 8, LONGEST_LIFE_US = 4000,
+       MOST_ELEMENTS = 32768, MOST_VICTIMS = 10 };
 
 /* Keeps the errors local, whatever the default: here deaths are looked for. */
 static MPI_Comm calm;
-static MPI_Request from_victim[MOST_OPERATIONS];
+static MPI_Request from_victim[MOST_VICTIMS];
 static char data_path[600];
 static MPI_Win window;
 static MPI_File file;
@@ -53,9 +55,9 @@ static void dies(int signal) {
 
 /* ---- operations ---- */
 
-/* Data of the calls: each member sends its rank + 1 wherever it sends. */
-static int me, members, sent[MOST_MEMBERS], ones[MOST_MEMBERS], places[MOST_MEMBERS], bytes[MOST_MEMBERS];
-static int room[SEVERAL][MOST_MEMBERS], *got = room[0];
+/* Data of the calls: each member sends its rank + 1 wherever it sends, `each` times for each member. */
+static int me, members, each = 1, counts[MOST_MEMBERS], places[MOST_MEMBERS], bytes[MOST_MEMBERS];
+static int sent[MOST_MEMBERS * MOST_ELEMENTS], room[SEVERAL][MOST_MEMBERS * MOST_ELEMENTS], *got = room[0];
 static MPI_Aint displacements[MOST_MEMBERS];
 static MPI_Datatype types[MOST_MEMBERS];
 
@@ -63,35 +65,36 @@ static void prepare(MPI_Comm comm) {
     MPI_Comm_rank(comm, &me);
     MPI_Comm_size(comm, &members);
     for (int i = 0; i < members; i++) {
-        sent[i] = me + 1, ones[i] = 1, places[i] = i, bytes[i] = i * (int)sizeof(int), types[i] = MPI_INT;
+        counts[i] = each, places[i] = i * each, bytes[i] = places[i] * (int)sizeof(int), types[i] = MPI_INT;
         displacements[i] = bytes[i];
     }
+    for (int i = 0; i < members * each; i++) sent[i] = me + 1;
 }
 
 /* Name, and arguments before the communicator. */
 #define COLLECTIVES(CALL)                                                                                              \
     CALL(Barrier, barrier)                                                                                             \
-    CALL(Bcast, bcast, me == 0 ? sent : got, 1, MPI_INT, 0)                                                            \
-    CALL(Reduce, reduce, sent, got, 1, MPI_INT, MPI_SUM, 0)                                                            \
-    CALL(Allreduce, allreduce, sent, got, 1, MPI_INT, MPI_SUM)                                                         \
-    CALL(Gather, gather, sent, 1, MPI_INT, got, 1, MPI_INT, 0)                                                         \
-    CALL(Gatherv, gatherv, sent, 1, MPI_INT, got, ones, places, MPI_INT, 0)                                            \
-    CALL(Scatter, scatter, sent, 1, MPI_INT, got, 1, MPI_INT, 0)                                                       \
-    CALL(Scatterv, scatterv, sent, ones, places, MPI_INT, got, 1, MPI_INT, 0)                                          \
-    CALL(Allgather, allgather, sent, 1, MPI_INT, got, 1, MPI_INT)                                                      \
-    CALL(Allgatherv, allgatherv, sent, 1, MPI_INT, got, ones, places, MPI_INT)                                         \
-    CALL(Alltoall, alltoall, sent, 1, MPI_INT, got, 1, MPI_INT)                                                        \
-    CALL(Alltoallv, alltoallv, sent, ones, places, MPI_INT, got, ones, places, MPI_INT)                                \
-    CALL(Alltoallw, alltoallw, sent, ones, bytes, types, got, ones, bytes, types)                                      \
-    CALL(Reduce_scatter, reduce_scatter, sent, got, ones, MPI_INT, MPI_SUM)                                            \
-    CALL(Reduce_scatter_block, reduce_scatter_block, sent, got, 1, MPI_INT, MPI_SUM)                                   \
-    CALL(Scan, scan, sent, got, 1, MPI_INT, MPI_SUM)                                                                   \
-    CALL(Exscan, exscan, sent, got, 1, MPI_INT, MPI_SUM)                                                               \
-    CALL(Neighbor_allgather, neighbor_allgather, sent, 1, MPI_INT, got, 1, MPI_INT)                                    \
-    CALL(Neighbor_allgatherv, neighbor_allgatherv, sent, 1, MPI_INT, got, ones, places, MPI_INT)                       \
-    CALL(Neighbor_alltoall, neighbor_alltoall, sent, 1, MPI_INT, got, 1, MPI_INT)                                      \
-    CALL(Neighbor_alltoallv, neighbor_alltoallv, sent, ones, places, MPI_INT, got, ones, places, MPI_INT)              \
-    CALL(Neighbor_alltoallw, neighbor_alltoallw, sent, ones, displacements, types, got, ones, displacements, types)
+    CALL(Bcast, bcast, me == 0 ? sent : got, each, MPI_INT, 0)                                                         \
+    CALL(Reduce, reduce, sent, got, each, MPI_INT, MPI_SUM, 0)                                                         \
+    CALL(Allreduce, allreduce, sent, got, each, MPI_INT, MPI_SUM)                                                      \
+    CALL(Gather, gather, sent, each, MPI_INT, got, each, MPI_INT, 0)                                                   \
+    CALL(Gatherv, gatherv, sent, each, MPI_INT, got, counts, places, MPI_INT, 0)                                       \
+    CALL(Scatter, scatter, sent, each, MPI_INT, got, each, MPI_INT, 0)                                                 \
+    CALL(Scatterv, scatterv, sent, counts, places, MPI_INT, got, each, MPI_INT, 0)                                     \
+    CALL(Allgather, allgather, sent, each, MPI_INT, got, each, MPI_INT)                                                \
+    CALL(Allgatherv, allgatherv, sent, each, MPI_INT, got, counts, places, MPI_INT)                                    \
+    CALL(Alltoall, alltoall, sent, each, MPI_INT, got, each, MPI_INT)                                                  \
+    CALL(Alltoallv, alltoallv, sent, counts, places, MPI_INT, got, counts, places, MPI_INT)                            \
+    CALL(Alltoallw, alltoallw, sent, counts, bytes, types, got, counts, bytes, types)                                  \
+    CALL(Reduce_scatter, reduce_scatter, sent, got, counts, MPI_INT, MPI_SUM)                                          \
+    CALL(Reduce_scatter_block, reduce_scatter_block, sent, got, each, MPI_INT, MPI_SUM)                                \
+    CALL(Scan, scan, sent, got, each, MPI_INT, MPI_SUM)                                                                \
+    CALL(Exscan, exscan, sent, got, each, MPI_INT, MPI_SUM)                                                            \
+    CALL(Neighbor_allgather, neighbor_allgather, sent, each, MPI_INT, got, each, MPI_INT)                              \
+    CALL(Neighbor_allgatherv, neighbor_allgatherv, sent, each, MPI_INT, got, counts, places, MPI_INT)                  \
+    CALL(Neighbor_alltoall, neighbor_alltoall, sent, each, MPI_INT, got, each, MPI_INT)                                \
+    CALL(Neighbor_alltoallv, neighbor_alltoallv, sent, counts, places, MPI_INT, got, counts, places, MPI_INT)          \
+    CALL(Neighbor_alltoallw, neighbor_alltoallw, sent, counts, displacements, types, got, counts, displacements, types)
 
 enum form { BLOCKING, NONBLOCKING, PERSISTENT, SEVERAL_AT_ONCE };
 
@@ -116,7 +119,7 @@ static int collective(MPI_Comm comm, const char *name, enum form form, MPI_Reque
     int calls = form == SEVERAL_AT_ONCE ? SEVERAL : 1;
     for (int i = 0; i < calls; i++) {
         got = room[i];
-        got[0] = 0;
+        got[0] = got[each - 1] = 0;
         requests[i] = form == PERSISTENT ? *persistent : MPI_REQUEST_NULL;
         codes[i] = begin(comm, name, form, &requests[i]);
     }
@@ -126,7 +129,7 @@ static int collective(MPI_Comm comm, const char *name, enum form form, MPI_Reque
     return calls;
 }
 
-/* What the first number is that a successful collective leaves here; -1 if nothing is known about it. */
+/* What the first numbers are that a successful collective leaves here; -1 if nothing is known about them. */
 static int expected(const char *name) {
     int all = members * (members + 1) / 2;
     if (!strncmp(name, "neighbor", 8)) return (me + members - 1) % members + 1;
@@ -247,7 +250,8 @@ static bool is_collective(const char *name) {
     return false;
 }
 
-/* Calls the operation until it fails; sets the alarm before one of the calls. */
+/* Calls the operation until it fails; a victim, which has a life, sets the alarm before one of the calls and does not
+ * return. */
 static void repeat(int k, MPI_Comm comm, const char *operation, int last_call, useconds_t life) {
     enum form form = BLOCKING;
     const char *name = operation;
@@ -270,22 +274,29 @@ static void repeat(int k, MPI_Comm comm, const char *operation, int last_call, u
         else if (is_together(name)) codes[0] = together(name);
         else codes[0] = constructor(comm, name);
         for (int i = 0; i < calls; i++) {
-            bool right = !collects || expected(name) < 0 || room[i][0] == expected(name);
+            bool right = !collects || expected(name) < 0
+                         || (room[i][0] == expected(name) && room[i][each - 1] == expected(name));
             if (codes[i] == MPI_SUCCESS && (!right || failed >= 0))
-                event("wrong %d %s call %d: %d", k, operation, call + i, room[i][0]);
+                event("wrong %d %s call %d: %d %d", k, operation, call + i, room[i][0], room[i][each - 1]);
             if (codes[i] == MPI_SUCCESS) continue;
             if (failed < 0) failed = call + i, first = codes[i];
             else next = codes[i];
         }
     }
     event("ended %d %d %d %d", k, failed, class_of(first), class_of(next));
+    if (life == 0) return;
+    /* Another victim has died first. */
+    if (last_call >= 0) ualarm(life, 0);
+    for (;;) pause();
 }
 
 int main(int count, char **arguments) {
     const char *dir = "", *value = "local", *how = "set", *operations[MOST_OPERATIONS];
-    int operation_count = 0;
+    int operation_count = 0, dying = 1;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
+        else if (!strcmp(arguments[i], "--elements")) each = atoi(arguments[++i]);
+        else if (!strcmp(arguments[i], "--victims")) dying = atoi(arguments[++i]);
         else if (!strcmp(arguments[i], "--uniform")) value = arguments[++i];
         else if (!strcmp(arguments[i], "--how")) how = arguments[++i];
         else if (!strcmp(arguments[i], "--seed")) seed = strtoul(arguments[++i], NULL, 10);
@@ -297,12 +308,14 @@ int main(int count, char **arguments) {
     MPI_Comm_dup(MPI_COMM_WORLD, &calm);
     set_key(calm, "mpix_error_uniform", "local");
     MPI_Comm comms[MOST_OPERATIONS];
-    int last_calls[MOST_OPERATIONS];
-    useconds_t lives[MOST_OPERATIONS];
+    int last_calls[MOST_VICTIMS];
+    useconds_t lives[MOST_VICTIMS];
     for (int k = 0; k < operation_count; k++) {
-        int victim = world_size - 1 - k, turn = (int)(draw() % (unsigned long)(victim + 1));
-        last_calls[k] = (int)(draw() % LAST_CALL);
-        lives[k] = (useconds_t)(draw() % LONGEST_LIFE_US) + 1;
+        int victim = world_size - 1 - k * dying, turn = (int)(draw() % (unsigned long)(victim + 1));
+        for (int v = k * dying; v < (k + 1) * dying; v++) {
+            last_calls[v] = (int)(draw() % LAST_CALL);
+            lives[v] = (useconds_t)(draw() % LONGEST_LIFE_US) + 1;
+        }
         MPI_Comm_split(calm, world_rank <= victim ? 1 : MPI_UNDEFINED, (world_rank + turn) % (victim + 1), &comms[k]);
         if (comms[k] == MPI_COMM_NULL) continue;
         MPI_Comm_set_errhandler(comms[k], MPI_ERRORS_RETURN);
@@ -318,17 +331,18 @@ int main(int count, char **arguments) {
             MPI_Comm_dup(origin, &comms[k]);
         }
     }
-    static int never[MOST_OPERATIONS];
-    for (int k = 0; k < operation_count; k++)
-        MPI_Irecv(&never[k], 1, MPI_INT, world_size - 1 - k, TAG, calm, &from_victim[k]);
+    static int never[MOST_VICTIMS];
+    for (int v = 0; v < operation_count * dying; v++)
+        MPI_Irecv(&never[v], 1, MPI_INT, world_size - 1 - v, TAG, calm, &from_victim[v]);
     MPI_Barrier(calm);
     event("ready");
     signal(SIGALRM, dies);
     for (int k = 0; k < operation_count; k++) {
         prepare(comms[k]);
-        bool dies_now = world_rank == world_size - 1 - k;
-        repeat(k, comms[k], operations[k], dies_now ? last_calls[k] : -1, lives[k]);
-        wait_for_death(&from_victim[k]);
+        int as_victim = world_size - 1 - world_rank;
+        bool dies_now = as_victim >= k * dying && as_victim < (k + 1) * dying;
+        repeat(k, comms[k], operations[k], dies_now ? last_calls[as_victim] : -1, dies_now ? lives[as_victim] : 0);
+        for (int v = k * dying; v < (k + 1) * dying; v++) wait_for_death(&from_victim[v]);
     }
     event("done");
     leave_world();

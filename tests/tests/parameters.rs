@@ -476,6 +476,7 @@ fn values_of_the_user_stay_for_files_and_in_the_runtime() {
                 "fcoll_vulcan_priority=0",
                 "fcoll_dynamic_priority=0",
                 "fcoll_dynamic_gen2_priority=0",
+                "sharedfp_sm_priority=0",
                 "state_base_recoverable=true",
                 "state_base_notify_errors=true",
                 "odls_base_max_threads=0",
@@ -486,13 +487,13 @@ fn values_of_the_user_stay_for_files_and_in_the_runtime() {
             ]
             .map(|name| log.lines().any(|line| line.contains("set for fault tolerance") && line.contains(name)))
         };
-        assert_eq!(told(&[], &[]), [true; 10]);
+        assert_eq!(told(&[], &[]), [true; 11]);
         // PRRTE takes the second for granted only beside the first.
         let runtime = ["--prtemca", "state_base_recoverable", "1", "--prtemca", "state_base_notify_errors", "1"];
         // Shells of which fewer may be open would wait for the daemons, and the other way round.
         let files =
             [&["--mca", "fcoll_dynamic_priority", "30", "--prtemca", "rml_base_radix", "64"], &runtime[..]].concat();
-        assert_eq!(told(&files, &[]), [true, false, true, false, false, true, false, false, true, true]);
+        assert_eq!(told(&files, &[]), [true, false, true, true, false, false, true, false, false, true, true]);
         let path = "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi40";
         let threads = ("PRTE_MCA_odls_base_max_threads", "4");
         let ucx = ("UCX_HANDLE_ERRORS", "bt");
@@ -504,7 +505,7 @@ fn values_of_the_user_stay_for_files_and_in_the_runtime() {
             shells,
             ucx,
         ];
-        assert_eq!(told(&[], &own), [true, true, true, false, true, false, false, false, false, false]);
+        assert_eq!(told(&[], &own), [true, true, true, true, false, true, false, false, false, false, false]);
     });
 }
 

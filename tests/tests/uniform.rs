@@ -18,6 +18,8 @@ const OTHER: &str = "16";
 const WIN: &str = "53";
 /// Most operations of one job: each costs it a rank.
 const AT_ONCE: usize = 5;
+/// Where each costs it two.
+const PAIRS_AT_ONCE: usize = 3;
 const LIMIT: Duration = Duration::from_secs(60);
 
 const COLLECTIVES: [&str; 17] = [
@@ -78,32 +80,39 @@ fn end(diaries: &Diaries, rank: u32, number: usize) -> Option<String> {
 
 /// One member after the other dies, each in one of the operations. Returns what the survivors wrote about each.
 fn strike(lab: &Lab, job: Job, value: &str, how: &str, seed: u32, operations: &[&str]) -> Vec<Vec<String>> {
-    strike_in(program(), lab, job, value, how, seed, operations)
+    strike_in(program(), lab, job, (value, how), seed, 1, operations)
 }
 
+/// The same with a program that is in another language, or with so many dying members for each operation.
 fn strike_in(
     program: &Path,
     lab: &Lab,
     job: Job,
-    value: &str,
-    how: &str,
+    (value, how): (&str, &str),
     seed: u32,
+    dying: usize,
     operations: &[&str],
 ) -> Vec<Vec<String>> {
-    let seed_text = seed.to_string();
+    let (seed_text, dying_text) = (seed.to_string(), dying.to_string());
     let job = job.diarist(program).limit(LIMIT);
-    let job = job.arguments(&["--uniform", value, "--how", how, "--seed", &seed_text]).arguments(operations);
-    let outcome = job.run(lab);
-    let what = |text: &str| format!("{text} ({value}, {how}, seed {seed}, {operations:?})");
+    let mut arguments = vec!["--uniform", value, "--how", how, "--seed", &seed_text];
+    if dying > 1 {
+        arguments.extend(["--victims", &dying_text]);
+    }
+    let outcome = job.arguments(&arguments).arguments(operations).run(lab);
+    let what = |text: &str| format!("{text} ({value}, {how}, seed {seed}, {dying} at once, {operations:?})");
     let wrong = outcome.diaries.all("wrong").next().map(Entry::text);
     outcome.require(wrong.is_none(), &what(&format!("a successful call has the right result: {wrong:?}")));
     let half = outcome.diaries.all("half-built").next().map(Entry::text);
     outcome.require(half.is_none(), &what(&format!("a constructor that fails leaves no handle: {half:?}")));
-    let victims: Vec<u32> = (0..u32::try_from(operations.len()).expect("a few")).map(|number| 7 - number).collect();
+    // Of the first operation the last ranks.
+    let left_by = |number: usize| 8 - u32::try_from((number + 1) * dying).expect("a few");
+    let victims: Vec<u32> = (left_by(operations.len() - 1)..8).collect();
     let survivors = outcome.survivors(&victims);
     let mut ends = Vec::new();
     for (number, operation) in operations.iter().enumerate() {
-        let living = (0..victims[number]).map(|rank| end(&outcome.diaries, rank, number)).collect::<Option<Vec<_>>>();
+        let living =
+            (0..left_by(number)).map(|rank| end(&outcome.diaries, rank, number)).collect::<Option<Vec<_>>>();
         outcome.require(living.is_some(), &what(&format!("all survivors come out of {operation}")));
         ends.extend(living);
     }
@@ -145,6 +154,36 @@ fn strike_all(value: &str, form: &str, operations: &[&str]) {
 #[test]
 fn blocking_collectives() {
     strike_all("coll", "", &COLLECTIVES);
+}
+
+/// In which members have more to send than goes at once: other algorithms, whose parts are interrupted one by one.
+#[test]
+fn long_messages() {
+    let forms = ["", "i"].map(|form| COLLECTIVES[1..].iter().chain(&NEIGHBOURHOOD).map(move |name| format!("{form}{name}")));
+    let names: Vec<String> = forms.into_iter().flatten().collect();
+    in_lab(|lab| {
+        for seed in moments(lab) {
+            for group in names.chunks(AT_ONCE) {
+                let group: Vec<&str> = group.iter().map(String::as_str).collect();
+                // 100 KiB for each member.
+                strike(lab, Job::new().arguments(&["--elements", "25600"]), "coll", "set", seed, &group);
+            }
+        }
+    });
+}
+
+/// A second member dies while the others find out about the first one, or agree.
+#[test]
+fn two_members_die() {
+    let names: Vec<String> = ["", "i"].iter().flat_map(|form| COLLECTIVES.map(|name| format!("{form}{name}"))).collect();
+    in_lab(|lab| {
+        for seed in moments(lab) {
+            for group in names.chunks(PAIRS_AT_ONCE) {
+                let group: Vec<&str> = group.iter().map(String::as_str).collect();
+                strike_in(program(), lab, Job::new(), ("coll", "set"), seed, 2, &group);
+            }
+        }
+    });
 }
 
 #[test]
@@ -338,7 +377,7 @@ fn a_bad_parameter_is_refused() {
 fn in_another_language(program: &Path) {
     in_lab(|lab| {
         for (seed, operation) in (1..).zip(["bcast", "scan", "ireduce", "dup"]) {
-            strike_in(program, lab, Job::new(), "coll", "set", seed, &[operation]);
+            strike_in(program, lab, Job::new(), ("coll", "set"), seed, 1, &[operation]);
         }
     });
 }
