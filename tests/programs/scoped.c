@@ -207,10 +207,9 @@ static int constructor(MPI_Comm comm, const char *name) {
         MPI_Comm_size(comm, &size);
         code = MPI_Graph_create(comm, size, ends, &nothing, 0, &made);
     } else if (!strcmp(name, "dist_graph_create"))
-        code = MPI_Dist_graph_create(comm, 0, NULL, NULL, NULL, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &made);
+        code = MPI_Dist_graph_create(comm, 0, got, ones, places, ones, MPI_INFO_NULL, 0, &made);
     else if (!strcmp(name, "dist_graph_create_adjacent"))
-        code = MPI_Dist_graph_create_adjacent(comm, 0, NULL, MPI_UNWEIGHTED, 0, NULL, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
-                                              &made);
+        code = MPI_Dist_graph_create_adjacent(comm, 0, got, ones, 0, places, ones, MPI_INFO_NULL, 0, &made);
     else if (!strcmp(name, "intercomm_create"))
         code = MPI_Intercomm_create(half, 0, comm, 1 - world_rank % 2, TAG, &made);
     else {

@@ -111,8 +111,7 @@ fn strike_in(
     let survivors = outcome.survivors(&victims);
     let mut ends = Vec::new();
     for (number, operation) in operations.iter().enumerate() {
-        let living =
-            (0..left_by(number)).map(|rank| end(&outcome.diaries, rank, number)).collect::<Option<Vec<_>>>();
+        let living = (0..left_by(number)).map(|rank| end(&outcome.diaries, rank, number)).collect::<Option<Vec<_>>>();
         outcome.require(living.is_some(), &what(&format!("all survivors come out of {operation}")));
         ends.extend(living);
     }
@@ -159,7 +158,8 @@ fn blocking_collectives() {
 /// In which members have more to send than goes at once: other algorithms, whose parts are interrupted one by one.
 #[test]
 fn long_messages() {
-    let forms = ["", "i"].map(|form| COLLECTIVES[1..].iter().chain(&NEIGHBOURHOOD).map(move |name| format!("{form}{name}")));
+    let forms =
+        ["", "i"].map(|form| COLLECTIVES[1..].iter().chain(&NEIGHBOURHOOD).map(move |name| format!("{form}{name}")));
     let names: Vec<String> = forms.into_iter().flatten().collect();
     in_lab(|lab| {
         for seed in moments(lab) {
@@ -175,7 +175,8 @@ fn long_messages() {
 /// A second member dies while the others find out about the first one, or agree.
 #[test]
 fn two_members_die() {
-    let names: Vec<String> = ["", "i"].iter().flat_map(|form| COLLECTIVES.map(|name| format!("{form}{name}"))).collect();
+    let names: Vec<String> =
+        ["", "i"].iter().flat_map(|form| COLLECTIVES.map(|name| format!("{form}{name}"))).collect();
     in_lab(|lab| {
         for seed in moments(lab) {
             for group in names.chunks(PAIRS_AT_ONCE) {
