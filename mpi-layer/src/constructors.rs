@@ -4,6 +4,9 @@
 //! without collectives where the members could not agree on its number (comm.c, the ends of `ompi_comm_split_with_info` and
 //! `ompi_comm_create_w_info`). What was made by halves is freed here.
 //!
+//! What is made of a communicator with two groups begins with a duplicate of the own side, whose errors lose their class as those of
+//! `MPI_Comm_idup` do. Where such a communicator cannot be of use any more, that is the class.
+//!
 //! `MPI_Comm_idup` has given its handle to the program long before it fails, so the program has it. But its class is lost:
 //! the step after the numbering begins all the same and fails otherwise (`ompi_comm_idup_with_info_activate`). And it is
 //! raised at `MPI_COMM_WORLD` (`ompi_errhandler_request_invoke`). Here the class is that of the
@@ -19,19 +22,23 @@ use std::sync::{Mutex, OnceLock};
 use crate::groups;
 use crate::internals::Internals;
 use crate::line::lock;
+use crate::mended::refusal;
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::requests::Request;
-use crate::statement::ERR_INTERN;
+use crate::statement::{ERR_INTERN, Standing, standing_of};
+use crate::uniform::is_intercommunicator;
 
 const SPLIT: &CStr = c"ompi_comm_split_with_info";
 const CREATE: &CStr = c"ompi_comm_create_w_info";
+const DUP: &CStr = c"ompi_comm_dup_with_info";
 const IDUP: &CStr = c"ompi_comm_idup";
 const IDUP_WITH_INFO: &CStr = c"ompi_comm_idup_with_info";
 const NUMBER: &CStr = c"ompi_comm_nextcid_nb";
 
 type Split = unsafe extern "C" fn(Object, c_int, c_int, Object, *mut Object, bool) -> c_int;
 type Create = unsafe extern "C" fn(Object, Object, Object, *mut Object) -> c_int;
+type Dup = unsafe extern "C" fn(Object, Object, *mut Object) -> c_int;
 type Idup = unsafe extern "C" fn(Object, *mut Object, *mut *mut Request) -> c_int;
 type IdupWithInfo = unsafe extern "C" fn(Object, Object, *mut Object, *mut *mut Request) -> c_int;
 #[rustfmt::skip]
@@ -41,6 +48,7 @@ type Number =
 struct Stock {
     split: Split,
     create: Create,
+    dup: Dup,
     idup: Idup,
     idup_with_info: IdupWithInfo,
     number: Number,
@@ -64,6 +72,7 @@ fn stand(library: &Library) -> Option<()> {
         let stock = Stock {
             split: library.function(SPLIT)?,
             create: library.function(CREATE)?,
+            dup: library.function(DUP)?,
             idup: library.function(IDUP)?,
             idup_with_info: library.function(IDUP_WITH_INFO)?,
             number: library.function(NUMBER)?,
@@ -73,6 +82,7 @@ fn stand(library: &Library) -> Option<()> {
         library.redirect_all(&[
             (SPLIT, split as *const c_void),
             (CREATE, create as *const _),
+            (DUP, dup as *const _),
             (IDUP, idup as *const _),
             (IDUP_WITH_INFO, idup_with_info as *const _),
             (NUMBER, number as *const _),
@@ -91,21 +101,36 @@ unsafe extern "C" fn split(
 ) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: the stock function with the arguments that were meant for it.
-    unsafe { stock.ended((stock.split)(comm, color, key, info, made, keeps_topology), made) }
+    unsafe { stock.ended(comm, (stock.split)(comm, color, key, info, made, keeps_topology), made) }
 }
 
 unsafe extern "C" fn create(comm: Object, group: Object, info: Object, made: *mut Object) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: as above.
-    unsafe { stock.ended((stock.create)(comm, group, info, made), made) }
+    unsafe { stock.ended(comm, (stock.create)(comm, group, info, made), made) }
+}
+
+unsafe extern "C" fn dup(comm: Object, info: Object, made: *mut Object) -> c_int {
+    let Some(stock) = STOCK.get() else { return ERR_INTERN };
+    // SAFETY: as above.
+    unsafe { class_of(comm, (stock.dup)(comm, info, made)) }
+}
+
+/// The code of a constructor that has been called with this communicator and this result.
+///
+/// # Safety
+/// A communicator that lives.
+unsafe fn class_of(comm: Object, code: c_int) -> c_int {
+    let is_lost = code != 0 && standing_of(code) == Standing::Sound && is_intercommunicator(comm);
+    if is_lost { refusal(comm).unwrap_or(code) } else { code }
 }
 
 impl Stock {
-    /// A constructor has ended with this code.
+    /// A constructor that was called with `comm` has ended with this code.
     ///
     /// # Safety
-    /// Where it has put the communicator.
-    unsafe fn ended(&self, code: c_int, made: *mut Object) -> c_int {
+    /// A communicator that lives, and where the new one was put.
+    unsafe fn ended(&self, comm: Object, code: c_int, made: *mut Object) -> c_int {
         if code != 0 {
             // SAFETY: as required of the caller. Of a communicator with two groups a part may be missing, without which it
             // cannot be freed.
@@ -116,7 +141,8 @@ impl Stock {
                 mpi.into_iter().for_each(|mpi| mpi.free(half));
             }
         }
-        code
+        // SAFETY: as required of the caller.
+        unsafe { class_of(comm, code) }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Says what this rank waits in after a death where nothing can end that: Open MPI 5.0 waits for ever for a dead process in
-//! one-sided communication, and in constructors that send messages of their own.
+//! one-sided communication, in constructors that send messages of their own, and where groups meet in the runtime.
 //!
 //! The progress loop looks at its own stack, once a second for some time after each death and every five seconds from then on.
 //! Whoever is in the same function of these for ten seconds, and has made no other such call meanwhile, gets a sentence.
@@ -25,7 +25,7 @@ const LOOKS: u32 = 3;
 const TURNS: u32 = 1000;
 
 /// Functions of MPI in which a rank may wait for the dead, by the beginnings of their names.
-const UNINTERRUPTED: [&str; 11] = [
+const UNINTERRUPTED: [&str; 14] = [
     "MPI_Win_",
     "MPI_Put",
     "MPI_Get",
@@ -37,6 +37,9 @@ const UNINTERRUPTED: [&str; 11] = [
     "MPI_Compare_and_swap",
     "MPI_Comm_create_from_group",
     "MPI_Intercomm_",
+    "MPI_Comm_accept",
+    "MPI_Comm_connect",
+    "MPI_Comm_spawn",
 ];
 
 static WATCH: Mutex<Option<Watch>> = Mutex::new(None);

@@ -142,6 +142,7 @@ static void leave(const char *how, int shrinks, MPI_Comm *comms) {
     bool odd = world_rank % 2;
     if (strcmp(how, "leave-some") || odd)
         for (int i = 0; i < shrinks; i++) must(MPIX_Comm_ishrink(comms[i], &next[i], &requests[i]), "start");
+    if (world_rank == second) raise(SIGKILL);
     if (!strcmp(how, "leave-others") && odd) {
         complete("waitall", shrinks, requests);
         for (int i = 0; i < shrinks; i++) describe(i, next[i]);

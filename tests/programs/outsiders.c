@@ -4,8 +4,9 @@
  *   outsiders --events DIR --uniform VALUE --seed NUMBER OP...
  *
  *   VALUE    local or create
- *   OP       dup, split, win_create, win_allocate, win_create_dynamic, file_open, or intercomm_create of the two halves, which
- *            have the scope and the uniformity then
+ *   OP       dup, split, win_create, win_allocate, win_create_dynamic, file_open, intercomm_create of the two halves, which
+ *            have the scope and the uniformity then, or merge, inter_dup and inter_split of an intercommunicator of these,
+ *            which has the scope
  *
  * For operation k, counted from 0, the rank size - 1 - k dies at a moment that the seed decides, and the members are all before
  * it. Each writes a line "rank nanoseconds event details": "ended k MADE CLASS" when one could not be made, after MADE that
@@ -30,9 +31,9 @@ enum { MOST_OPERATIONS = 5, TAG = 7, LONGEST_LIFE_US = 30000 };
 /* Keeps its errors local. */
 static MPI_Comm calm;
 
-/* What the members of an operation call with: all, the half of one's own, and the leaders of both. */
+/* What the members of an operation call with: all, the half of one's own, the leaders of both, and both halves. */
 struct members {
-    MPI_Comm all, half, leaders;
+    MPI_Comm all, half, leaders, halves;
     bool is_lower;
 };
 
@@ -53,6 +54,9 @@ static int make_communicator(const struct members *with, const char *operation, 
     MPI_Comm made = MPI_COMM_NULL;
     int code = !strcmp(operation, "dup")     ? MPI_Comm_dup(with->all, &made)
                : !strcmp(operation, "split") ? MPI_Comm_split(with->all, world_rank % 2, 0, &made)
+               : !strcmp(operation, "merge") ? MPI_Intercomm_merge(with->halves, with->is_lower, &made)
+               : !strcmp(operation, "inter_dup") ? MPI_Comm_dup(with->halves, &made)
+               : !strcmp(operation, "inter_split") ? MPI_Comm_split(with->halves, 0, 0, &made)
                                              : MPI_Intercomm_create(with->half, 0, with->leaders, with->is_lower, TAG, &made);
     *left = code != MPI_SUCCESS && made != MPI_COMM_NULL;
     if (code == MPI_SUCCESS) MPI_Comm_free(&made);
@@ -128,6 +132,8 @@ int main(int count, char **arguments) {
         MPI_Comm_split(calm, world_rank < victim ? 0 : MPI_UNDEFINED, 0, &of[k].all);
         MPI_Comm_split(calm, world_rank < victim ? of[k].is_lower : MPI_UNDEFINED, 0, &of[k].half);
         MPI_Comm_split(calm, world_rank == 0 || world_rank == upper ? 0 : MPI_UNDEFINED, 0, &of[k].leaders);
+        if (world_rank < victim)
+            MPI_Intercomm_create(of[k].half, 0, of[k].leaders, of[k].is_lower ? 1 : 0, TAG, &of[k].halves);
         if (world_rank != victim) MPI_Irecv(&never, 1, MPI_INT, victim, TAG + 1, calm, &from_victim[k]);
     }
     MPI_Barrier(calm);
@@ -136,6 +142,7 @@ int main(int count, char **arguments) {
         if (world_rank == victim) die_soon(lives[k]);
         watch(of[k].all, uniformity);
         watch(of[k].half, uniformity);
+        watch(of[k].halves, "local");
         MPI_Send(NULL, 0, MPI_INT, victim, TAG, calm);
         be_struck(k, &of[k], operations[k], path);
         wait_for_death(&from_victim[k]);

@@ -244,9 +244,9 @@ const STRIKES: usize = 5;
 
 /// With the error scope global: the death of somebody who is no member revokes what the members call with, at each at another
 /// moment.
-fn while_processes_die_outside(operations: &[&str]) {
+fn while_processes_die_outside(operations: &[&str], uniformities: &[&str]) {
     in_lab(|lab| {
-        let ways = || ["local", "create"].into_iter().zip(lab.seeds(2));
+        let ways = || uniformities.iter().copied().zip(lab.seeds(2));
         for (op, (uniform, seed)) in operations.iter().flat_map(|op| ways().map(move |way| (op, way))) {
             let job = Job::new().diarist(&compile("outsiders", "mpicc")).limit(LIMIT);
             let job = job.arguments(&["--uniform", uniform, "--seed", &seed.to_string()]);
@@ -279,16 +279,25 @@ fn while_processes_die_outside(operations: &[&str]) {
 /// Members that had left were waited for; and of a window they had freed what others read, which crashed.
 #[test]
 fn of_windows_and_files_while_processes_die_outside() {
-    while_processes_die_outside(&["win_create", "win_allocate", "win_create_dynamic", "file_open"]);
+    while_processes_die_outside(
+        &["win_create", "win_allocate", "win_create_dynamic", "file_open"],
+        &["local", "create"],
+    );
 }
 
 #[test]
 fn of_communicators_while_processes_die_outside() {
-    while_processes_die_outside(&["dup", "split"]);
+    while_processes_die_outside(&["dup", "split"], &["local", "create"]);
 }
 
 /// Members that had not come to the new communicator, because theirs was revoked, were waited for there.
 #[test]
 fn of_two_groups_while_processes_die_outside() {
-    while_processes_die_outside(&["intercomm_create"; 3]);
+    while_processes_die_outside(&["intercomm_create"; 3], &["local", "create"]);
+}
+
+/// What is made of two groups is not uniform, but nobody waits for ever.
+#[test]
+fn of_an_intercommunicator_while_processes_die_outside() {
+    while_processes_die_outside(&["merge", "inter_dup", "inter_split"], &["local"]);
 }

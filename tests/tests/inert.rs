@@ -288,3 +288,22 @@ fn switched_off_there_is_no_daemon() {
         outcome.require(outcome.diaries.all("done").count() == 8, "every rank comes to its end");
     });
 }
+
+/// Nor has a rank of a fault-tolerant job a thread more for it, with the library for programs or without.
+#[test]
+fn no_rank_has_another_thread() {
+    in_lab(|lab| {
+        let threads_of_ranks = |options: &[&str]| -> Vec<usize> {
+            let mut job = Job::new().options(options).arguments(&["--op", "allreduce", "--hold"]).start(lab);
+            job.wait_until_blocked();
+            let counts = job.ranks().into_iter().map(|rank| threads(job.pid(rank))).collect();
+            job.end();
+            job.finish().finished_without(&[]);
+            counts
+        };
+        let kept_out = ["hook", "coll", "osc", "io"].map(|framework| ["--mca", framework, "^ringwatch"]).concat();
+        let without = threads_of_ranks(&kept_out);
+        assert_eq!(threads_of_ranks(&[]), without);
+        assert_eq!(threads_of_ranks(&["-x", "LD_PRELOAD=libringwatch.so"]), without);
+    });
+}

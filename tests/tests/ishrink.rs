@@ -145,6 +145,7 @@ fn requests_are_under_way_in_finalize() {
     in_lab(|lab| {
         for how in ["leave", "leave-some"] {
             survive(lab, in_c(), how, 8, &[]);
+            survive(lab, in_c(), how, 8, &[5]);
         }
         let outcome = survive(lab, in_c(), "leave-others", 8, &[]);
         has_shrunk(&outcome, &[1, 3, 5], 8, &[]);
