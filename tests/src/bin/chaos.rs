@@ -33,6 +33,9 @@ struct Arguments {
     /// Ends after so many jobs at the latest
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
+    /// Gives every communicator uniform collectives
+    #[arg(long)]
+    uniform: bool,
     /// Prints what is planned, and does nothing
     #[arg(long)]
     plan: bool,
@@ -213,6 +216,8 @@ fn run(plan: &Plan, arguments: &Arguments) -> Ran {
     let pulse = Pulse::begin();
     let around = Around { events: &events, storm: storm.as_ref(), pulse: &pulse };
     let job = inject::job(plan, &events.display().to_string());
+    let uniform = ["--mca", "coll_ringwatch_error_uniform", "coll"];
+    let job = if arguments.uniform { job.options(&uniform) } else { job };
     let mut running = Some(job.start(&lab));
     let folder = running.as_ref().map(|job| job.folder().to_owned()).unwrap_or_default();
     let traces = || {
@@ -239,8 +244,9 @@ fn run(plan: &Plan, arguments: &Arguments) -> Ran {
             let longest = pulse.late().into_iter().map(|(_, length)| length).max().unwrap_or_default();
             println!("  the machine kept an ordinary process from running for up to {} ms", longest.as_millis());
             println!(
-                "  scripts/chaos --seed {} --jobs 1 runs it again; everything about it is in {}",
+                "  scripts/chaos --seed {} --jobs 1{} runs it again; everything about it is in {}",
                 plan.seed,
+                if arguments.uniform { " --uniform" } else { "" },
                 kept.display()
             );
             Verdict::Broken(why)
