@@ -208,8 +208,8 @@ fn call(window: Object, slot: usize, needs: Needs, stock: impl FnOnce(Object) ->
         }
         let function = owner.stock_function(slot);
         match calls::enter(&owner, needs, || stock(function)) {
-            // On this one the members have agreed.
-            Some(code) if slot == FENCE && owner.is_uniform() => code,
+            // On this one the members have agreed. Its communicator may be revoked since somebody died as it was made.
+            Some(code) if slot == FENCE && owner.is_uniform() => owner.own_class(code),
             Some(code) => owner.refusal(needs).unwrap_or(code),
             None => {
                 owner.give_up();
