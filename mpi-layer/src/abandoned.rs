@@ -81,6 +81,10 @@ pub fn watch() {
             let _ = (OB1.set(ob1 as usize), STOCK_IS_FAILED.set(stock));
         }
     }
+    // In MPI_Init.
+    if SOMEBODY_DIED.load(Ordering::Acquire) {
+        stand_where_waits_end();
+    }
 }
 
 fn has_known_requests(library: &Library) -> bool {
@@ -98,15 +102,19 @@ fn stand(library: &Library) -> bool {
 /// A member of a communicator is dead. The first time this stands where operations are asked whether they have failed: until
 /// then nobody is in the way of that, which every wait does.
 pub fn member_died() {
-    static FIRST: Once = Once::new();
-    FIRST.call_once(|| {
-        if let (Some(library), Some(_)) = (Library::loaded(), STOCK_IS_FAILED.get()) {
-            // SAFETY: the type is that of req_ft.h, and the function of ours has the same.
-            unsafe { library.redirect(IS_FAILED, is_failed as *const c_void) };
-        }
-    });
     *lock(&FROM_THE_DEAD) = None;
     SOMEBODY_DIED.store(true, Ordering::Release);
+    stand_where_waits_end();
+}
+
+fn stand_where_waits_end() {
+    static FIRST: Once = Once::new();
+    if let (Some(library), Some(_)) = (Library::loaded(), STOCK_IS_FAILED.get()) {
+        // SAFETY: the type is that of req_ft.h, and the function of ours has the same.
+        FIRST.call_once(|| unsafe {
+            library.redirect(IS_FAILED, is_failed as *const c_void);
+        });
+    }
 }
 
 /// `MPI_Finalize` has taken the library apart.

@@ -23,6 +23,7 @@ use crate::objects::Object;
 use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::statement::ERR_PROC_FAILED;
+use crate::uniform::End;
 use crate::uniformity::Uniformity;
 use crate::{
     abandoned, agreements, construction, detached, dynamic, mended, module, numbers, openmpi, owners, uniform, waiting,
@@ -142,7 +143,12 @@ pub fn completed(handle: *mut c_void) {
 pub fn freed(handle: *mut c_void) {
     let Some(all) = COMMUNICATORS.get().and_then(Option::as_ref) else { return };
     owners::part_freed(Communicator::from_handle(handle));
-    uniform::forget(handle, INITIALISED.load(Ordering::Relaxed));
+    let end = match (INITIALISED.load(Ordering::Relaxed), FINALISING.load(Ordering::Relaxed)) {
+        (false, _) => End::Unmade,
+        (true, true) => End::Finalised,
+        (true, false) => End::Freed,
+    };
+    uniform::forget(handle, end);
     agreements::forget(handle);
     all.known().remove(&Communicator::from_handle(handle));
 }
@@ -230,8 +236,8 @@ unsafe extern "C" fn member_died(handle: *mut c_void, rank: c_int, remote: bool)
     let comm = Communicator::from_handle(handle);
     let _ = catch_unwind(|| {
         abandoned::member_died();
-        detached::somebody_died();
         agreements::member_died(handle, rank, remote);
+        detached::somebody_died();
         if let Some(all) = present() {
             // The first one that is told, and all ranks of the job are in it.
             if all.mpi.index(comm) == WORLD {

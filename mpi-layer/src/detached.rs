@@ -98,13 +98,11 @@ pub unsafe fn begin(
 pub unsafe fn take_over((shadow, module): (Object, Object), request: *mut Request, statement: Box<Statement>) {
     // SAFETY: as required of the caller.
     let processes = unsafe { members::processes(shadow) }.unwrap_or_default();
-    // Who has died since it began may have been told to it or not; the second time does nothing.
+    // Who has died since it began may have been told to it or not; the second time changes nothing.
     let members = processes.into_iter().map(|process| (process, false)).collect();
     let (shadow, agreements, request) = (shadow as usize, module as usize, request as usize);
     add(Detached { shadow, agreements, request, statement, members, is_left: true });
-    if agreements::somebody_died() {
-        somebody_died();
-    }
+    somebody_died();
 }
 
 fn add(one: Detached) {

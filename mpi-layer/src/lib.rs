@@ -205,6 +205,8 @@ impl Rank {
         {
             if let Some(Entry::Rank(rank)) = self.segment.entry(index) {
                 self.report(mpi, rank);
+                // Of one who is in no communicator that lives nobody else tells.
+                detached::somebody_died();
                 communicators::somebody_died();
                 errors::somebody_died();
                 events += 1;

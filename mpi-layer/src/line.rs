@@ -52,6 +52,8 @@ struct State {
     agreeing: Option<Agreement>,
     /// There has been an agreement.
     has_agreed: bool,
+    /// This member has begun the last one, and no operation since.
+    has_left: bool,
     /// The class with which all further operations end.
     ended: Option<c_int>,
     /// The communicator is freed.
@@ -159,20 +161,21 @@ impl Line {
         self.is_of_one_job
     }
 
-    /// Whether all operations are agreed on.
+    /// Whether nobody waits for an operation.
     pub fn is_idle(&self) -> bool {
-        lock(&self.state).queue.is_empty()
+        lock(&self.state).queue.iter().all(|operation| matches!(operation.told, Told::Nobody))
     }
 
     /// All members free the communicator, or end MPI, and have no further operation in it. Whoever was interrupted where this one
     /// has gone on needs it for an agreement, so all who have used it take part in a last one, on nothing.
     pub fn take_leave(&self, mpi: &Internals) {
         let is_awaited = {
-            let state = lock(&self.state);
-            state.ended.is_none() && (state.confirmed > 0 || state.has_agreed)
+            let mut state = lock(&self.state);
+            let is_used = state.confirmed > 0 || state.has_agreed;
+            state.ended.is_none() && is_used && !std::mem::replace(&mut state.has_left, true)
         };
         if is_awaited && self.standing(mpi) == Standing::Sound {
-            self.append(Operation { code: 0, ..Operation::cut(Told::Nobody) });
+            self.queue(Operation { code: 0, ..Operation::cut(Told::Nobody) });
         }
     }
 
@@ -184,7 +187,7 @@ impl Line {
             self.step(mpi, &mut state);
         }
         state.closed = true;
-        QUEUED.fetch_sub(state.queue.len(), Ordering::Relaxed);
+        QUEUED.fetch_sub(std::mem::take(&mut state.queue).len(), Ordering::Relaxed);
         let shadow = (self.shadow(), self.agreements as Object);
         // SAFETY: no other agreement will be started there.
         unsafe {
@@ -252,7 +255,9 @@ impl Line {
         match all {
             Ok(all) => {
                 let is_over = all && self.standing(mpi) == Standing::Sound;
-                lock(&self.state).confirmed += c_int::from(is_over);
+                let mut state = lock(&self.state);
+                state.confirmed += c_int::from(is_over);
+                state.has_left = false;
                 is_over
             }
             Err(code) => {
@@ -278,6 +283,11 @@ impl Line {
 
     /// The operation that has begun, or could not, waits for its agreement.
     pub fn append(&self, operation: Operation) {
+        lock(&self.state).has_left = false;
+        self.queue(operation);
+    }
+
+    fn queue(&self, operation: Operation) {
         QUEUED.fetch_add(1, Ordering::Relaxed);
         lock(&self.state).queue.push_back(operation);
     }

@@ -99,15 +99,26 @@ fn add(comm: Object, line: Line) -> Arc<Line> {
     line
 }
 
-/// A communicator is being freed, while MPI `runs` or at its end.
-pub fn forget(comm: Object, runs: bool) {
+/// When a communicator ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Its program frees it.
+    Freed,
+    /// In `MPI_Finalize`, where nobody answers any more.
+    Finalised,
+    /// It could not be made, or MPI is over.
+    Unmade,
+}
+
+/// A communicator is being freed.
+pub fn forget(comm: Object, end: End) {
     let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return };
     // What does not block may be under way still. Nobody can wait for it after this.
-    while runs && !line.is_idle() {
+    while end != End::Unmade && !line.is_idle() {
         line.advance(mpi);
         mpi.progress();
     }
-    if runs {
+    if end == End::Freed {
         line.take_leave(mpi);
     }
     // Until now it had to hear of deaths.
@@ -115,21 +126,17 @@ pub fn forget(comm: Object, runs: bool) {
     lines.by_communicator.remove(&(comm as usize));
     lines.renew();
     drop(lines);
-    line.close(mpi, runs);
+    line.close(mpi, end == End::Freed);
 }
 
-/// `MPI_Finalize` begins: Open MPI will not end an agreement any more, so last agreements are awaited here, as long as nobody is
-/// known to be dead. Somebody may have freed what others have not.
+/// `MPI_Finalize` begins, in which all come together once more: as if all communicators were freed. Somebody may have freed what
+/// others have not.
 pub fn take_leave() {
     let Some(mpi) = Internals::get() else { return };
-    let is_of_one_job = |line: &&Arc<Line>| line.is_of_one_job();
-    let all: Vec<_> = lock(&LINES).by_communicator.values().filter(is_of_one_job).cloned().collect();
-    all.iter().for_each(|line| line.take_leave(mpi));
-    let is_over = || all.iter().all(|line| line.is_idle()) && !detached::is_anything_left();
-    while !agreements::somebody_died() && !is_over() {
-        all.iter().for_each(|line| line.advance(mpi));
-        detached::clear(mpi);
-        mpi.progress();
+    let all: Vec<_> = lock(&LINES).by_communicator.values().cloned().collect();
+    for line in all.iter().filter(|line| line.is_of_one_job()) {
+        line.take_leave(mpi);
+        line.advance(mpi);
     }
 }
 
@@ -141,7 +148,7 @@ pub fn waiting_in(comm: Object, wait: impl FnOnce() -> c_int) -> c_int {
     let code = wait();
     line.iter().for_each(|line| line.end());
     if code != 0 {
-        forget(comm, false);
+        forget(comm, End::Unmade);
     }
     code
 }
@@ -362,7 +369,8 @@ unsafe extern "C-unwind" fn progress() -> c_int {
         let has_work = DAMAGED.load(Ordering::Relaxed) || line::is_anything_queued();
         has_work || TURNS.fetch_add(1, Ordering::Relaxed) % RARELY == 0
     };
-    if !LINED.load(Ordering::Relaxed) || !is_turn() {
+    let is_needed = || LINED.load(Ordering::Relaxed) || detached::is_anything_left();
+    if !is_needed() || !is_turn() {
         return 0;
     }
     let advance = || {
