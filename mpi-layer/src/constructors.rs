@@ -23,6 +23,7 @@ use crate::groups;
 use crate::internals::Internals;
 use crate::line::lock;
 use crate::mended::refusal;
+use crate::numbering;
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::requests::Request;
@@ -42,7 +43,7 @@ type Dup = unsafe extern "C" fn(Object, Object, *mut Object) -> c_int;
 type Idup = unsafe extern "C" fn(Object, *mut Object, *mut *mut Request) -> c_int;
 type IdupWithInfo = unsafe extern "C" fn(Object, Object, *mut Object, *mut *mut Request) -> c_int;
 #[rustfmt::skip]
-type Number =
+pub type Number =
     unsafe extern "C" fn(Object, Object, Object, *const c_void, *const c_void, bool, c_int, *mut *mut Request) -> c_int;
 
 struct Stock {
@@ -209,6 +210,9 @@ unsafe extern "C" fn number(
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: the stock function with the arguments that were meant for it, which has put its request there.
     unsafe {
+        if let Some(code) = numbering::begin(made, comm, mode, request) {
+            return code;
+        }
         let begin = || (stock.number)(made, comm, bridge, first, second, sends_first, mode, request);
         let code = groups::numbering(made, comm, mode, begin);
         let is_watched = code == 0 && lock(&DUPLICATES).contains_key(&(made as usize));

@@ -23,7 +23,7 @@ use crate::statement::ERR_INTERN;
 /// no number is settled (`MPI_Comm_create_from_group`).
 pub const CONTEXT_ID: usize = 0xb0;
 pub const EPOCH: usize = 0xe8;
-const CONTEXT_BASE: usize = 0xa8;
+pub const CONTEXT_BASE: usize = 0xa8;
 /// A bit that no count of Open MPI's reaches, below those of the [`shadows`](crate::shadows).
 const MADE: u32 = 1 << 29;
 /// `OMPI_COMM_CID_INTRA`, `_INTER`, `_GROUP`, `_INTRA_FT` and `_INTER_FT`: made of a communicator that all members are in; and

@@ -11,6 +11,7 @@ mod abandoned;
 mod agreements;
 mod ballots;
 mod calls;
+mod claims;
 mod collectives;
 mod communicators;
 mod confirmations;
@@ -36,6 +37,7 @@ mod meetings;
 mod members;
 mod mended;
 mod module;
+mod numbering;
 mod numbers;
 mod objects;
 mod onesided;
@@ -365,6 +367,7 @@ pub extern "C" fn rw_rank_init_done() {
     guarded(|| {
         if RANK.get().is_none() {
             epochs::watch();
+            numbering::watch();
             meetings::watch();
         }
         if let Some(rank) = RANK.get() {

@@ -23,6 +23,7 @@ use crate::construction;
 use crate::gaps;
 use crate::internals::Internals;
 use crate::line::lock;
+use crate::numbering;
 use crate::objects::{Classes, Object};
 use crate::openmpi::Library;
 
@@ -33,11 +34,11 @@ const DELETE: usize = 5 * size_of::<Object>();
 pub const INTERRUPT: usize = 6 * size_of::<Object>();
 
 /// Of `ompi_communicator_t`: its number in this process.
-const NUMBER: usize = 0xd8;
+pub const NUMBER: usize = 0xd8;
 /// In which libmpi changes a place of a table of pointers.
-const SET_ITEM: &CStr = c"opal_pointer_array_set_item";
+pub const SET_ITEM: &CStr = c"opal_pointer_array_set_item";
 
-type SetItem = unsafe extern "C" fn(Object, c_int, Object) -> c_int;
+pub type SetItem = unsafe extern "C" fn(Object, c_int, Object) -> c_int;
 type Change = unsafe extern "C" fn(Object) -> c_int;
 /// What is interrupted, and whether only its collectives.
 pub type Interrupt = unsafe extern "C" fn(Object, bool) -> c_int;
@@ -130,8 +131,10 @@ unsafe extern "C" fn added(comm: Object) -> c_int {
 }
 
 unsafe extern "C" fn deleted(comm: Object) -> c_int {
-    lock(&ALL).remove(&(comm as usize));
     // SAFETY: Open MPI passes a communicator, which has its number still.
+    unsafe { numbering::forget(comm) };
+    lock(&ALL).remove(&(comm as usize));
+    // SAFETY: as above.
     lock(&TAKEN).remove(&unsafe { number_of(comm) });
     // SAFETY: as above.
     STOCK.get().map_or(0, |stock| unsafe { (stock.delete)(comm) })

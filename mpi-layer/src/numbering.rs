@@ -1,0 +1,302 @@
+//! The numbers of communicators that are shrunk, several at the same time.
+//!
+//! Open MPI settles one number after the other, by two agreements each, and the shrinks that `MPIX_Comm_ishrink` has begun
+//! wait for each other meanwhile: over a network most of their time. Here [`claims`] are settled by one agreement, beside others.
+//!
+//! All living members are asked: they belong to one mpirun, and stand here alike. A death in the agreement changes nothing:
+//! whoever lives has claimed the number.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_int, c_void};
+use std::panic::catch_unwind;
+use std::sync::{Mutex, OnceLock};
+
+use crate::agreements::Begin;
+use crate::claims::{Claim, Origin, Outcome};
+use crate::constructors::Number;
+use crate::epochs::{self, CONTEXT_BASE, CONTEXT_ID, EPOCH};
+use crate::internals::Internals;
+use crate::line::lock;
+use crate::members;
+use crate::numbers::{NUMBER, SET_ITEM, SetItem};
+use crate::objects::Object;
+use crate::openmpi::Library;
+use crate::requests::Request;
+use crate::statement::{ERR_INTERN, ERR_PROC_FAILED};
+
+const NEXT: &CStr = c"ompi_comm_nextcid_nb";
+/// `OMPI_COMM_CID_INTRA_FT`
+const MODE_SHRINK: c_int = 0x800;
+/// `OMPI_ERR_OUT_OF_RESOURCE`
+const NO_ROOM: c_int = -2;
+/// Of `mca_pml_base_module_t`: the highest number that its messages can name.
+const MOST: usize = 21 * size_of::<Object>();
+/// Of `ompi_communicator_t`, and `OMPI_COMM_GLOBAL_INDEX` in it: the number is the same at all members.
+const FLAGS: usize = 0xe0;
+const SAME_NUMBER: u32 = 0x0001_0000;
+/// The agreement without blocking, in the table of collective functions.
+const AGREEMENT: usize = 68;
+/// A bit of the count that Open MPI's own, which rise from 1, do not reach; see [`epochs`].
+const CLAIMED: u32 = 1 << 28;
+
+type Callback = unsafe extern "C" fn(*mut Request) -> c_int;
+
+struct Stock {
+    next: Number,
+    table: Object,
+    take: unsafe extern "C" fn(Object, c_int, Object) -> bool,
+    set: SetItem,
+    most: *const u32,
+    integer: Object,
+    and: Object,
+    nobody: Object,
+    request: unsafe extern "C" fn() -> *mut Request,
+    append: unsafe extern "C" fn(*mut Request, Callback, *const *mut Request, c_int) -> c_int,
+    start: unsafe extern "C" fn(*mut Request),
+    give_back: unsafe extern "C" fn(*mut Request),
+}
+
+// SAFETY: addresses of what lives as long as libmpi.
+unsafe impl Send for Stock {}
+// SAFETY: as above.
+unsafe impl Sync for Stock {}
+
+/// A number that is being settled.
+struct Numbering {
+    made: usize,
+    comm: usize,
+    claim: Claim,
+    origin: Origin,
+    /// What the agreement reads and writes.
+    bits: Box<c_int>,
+}
+
+static STOCK: OnceLock<Option<Stock>> = OnceLock::new();
+/// By their requests.
+static UNDER_WAY: Mutex<BTreeMap<usize, Numbering>> = Mutex::new(BTreeMap::new());
+/// How many communicators were made here of each, by its number and its epoch.
+static MADE: Mutex<BTreeMap<(u64, u32), u32>> = Mutex::new(BTreeMap::new());
+
+/// Stands where numbers are settled by a rank of a fault-tolerant job that is not watched: it has to do so as the others do. At
+/// the end of `MPI_Init`.
+pub fn watch() {
+    if let (Some(library), Some(_)) = (Library::loaded(), Stock::get()) {
+        // SAFETY: a function of the same type.
+        unsafe { library.redirect(NEXT, next as *const c_void) };
+    }
+}
+
+unsafe extern "C" fn next(
+    made: Object,
+    comm: Object,
+    bridge: Object,
+    first: *const c_void,
+    second: *const c_void,
+    sends_first: bool,
+    mode: c_int,
+    request: *mut *mut Request,
+) -> c_int {
+    let Some(stock) = Stock::get() else { return ERR_INTERN };
+    // SAFETY: what Open MPI passes, and its function with the arguments that were meant for it.
+    unsafe {
+        begin(made, comm, mode, request)
+            .unwrap_or_else(|| (stock.next)(made, comm, bridge, first, second, sends_first, mode, request))
+    }
+}
+
+/// Begins to settle the number of a communicator that is made of `comm`, and returns the code; `None` if Open MPI has to do it.
+///
+/// # Safety
+/// What Open MPI passes; `request` gets one of its own for constructors.
+pub unsafe fn begin(made: Object, comm: Object, mode: c_int, request: *mut *mut Request) -> Option<c_int> {
+    if mode != MODE_SHRINK {
+        return None;
+    }
+    let begin = || {
+        let (mpi, stock) = (Internals::fitting()?, Stock::get()?);
+        // SAFETY: both live, and the first has its groups.
+        unsafe {
+            members::of(made)?;
+            Some(match Numbering::new(stock, made, comm).start(mpi, stock) {
+                Ok(begun) => {
+                    request.write(begun);
+                    0
+                }
+                Err(code) => code,
+            })
+        }
+    };
+    catch_unwind(std::panic::AssertUnwindSafe(begin)).unwrap_or(Some(ERR_INTERN))
+}
+
+/// A communicator is being freed.
+///
+/// # Safety
+/// One that lives and has its number, in an Open MPI that fits.
+pub unsafe fn forget(comm: Object) {
+    let mut made = lock(&MADE);
+    if !made.is_empty() {
+        // SAFETY: as required of the caller.
+        made.remove(&unsafe { (epochs::number_of(comm), epochs::epoch_of(comm)) });
+    }
+}
+
+/// The agreement of a numbering has ended.
+unsafe extern "C" fn agreed(request: *mut Request) -> c_int {
+    let settle = || {
+        let (Some(mpi), Some(stock)) = (Internals::fitting(), Stock::get()) else { return ERR_INTERN };
+        let Some(numbering) = lock(&UNDER_WAY).remove(&(request as usize)) else { return ERR_INTERN };
+        // SAFETY: Open MPI passes its request; the communicators live as long as it.
+        unsafe { numbering.settle(mpi, stock, request) }
+    };
+    catch_unwind(settle).unwrap_or(ERR_INTERN)
+}
+
+impl Stock {
+    fn get() -> Option<&'static Self> {
+        STOCK.get_or_init(|| Self::find(&Library::loaded()?)).as_ref()
+    }
+
+    /// `None` if this Open MPI lacks something.
+    fn find(library: &Library) -> Option<Self> {
+        let world = Internals::fitting()?.world();
+        // SAFETY: the types are those of mpi.h, communicator.h, comm_request.h, opal_pointer_array.h and pml.h.
+        unsafe {
+            let flags = world.byte_add(FLAGS).cast::<u32>().read();
+            if flags & SAME_NUMBER == 0 {
+                return None;
+            }
+            Some(Self {
+                next: library.function(NEXT)?,
+                table: library.symbol(c"ompi_mpi_communicators")?,
+                take: library.function(c"opal_pointer_array_test_and_set_item")?,
+                set: library.function(SET_ITEM)?,
+                most: library.symbol(c"mca_pml")?.byte_add(MOST).cast(),
+                integer: library.predefined(c"ompi_mpi_int")?,
+                and: library.predefined(c"ompi_mpi_op_band")?,
+                nobody: library.predefined(c"ompi_mpi_group_empty")?,
+                request: library.function(c"ompi_comm_request_get")?,
+                append: library.function(c"ompi_comm_request_schedule_append")?,
+                start: library.function(c"ompi_comm_request_start")?,
+                give_back: library.function(c"ompi_comm_request_return")?,
+            })
+        }
+    }
+
+    fn free(&self, number: c_int) {
+        // SAFETY: this process has claimed the number.
+        unsafe { (self.set)(self.table, number, std::ptr::null_mut()) };
+    }
+}
+
+impl Numbering {
+    /// # Safety
+    /// Communicators that live, the second with its number, in an Open MPI that fits.
+    unsafe fn new(stock: &Stock, made: Object, comm: Object) -> Self {
+        // SAFETY: as required of the caller.
+        let (number, epoch, most) = unsafe { (epochs::number_of(comm), epochs::epoch_of(comm), *stock.most) };
+        let count = {
+            let mut all = lock(&MADE);
+            let count = all.entry((number, epoch)).or_default();
+            *count = (*count + 1) % CLAIMED;
+            *count
+        };
+        let origin = Origin { number, epoch, count };
+        Self { made: made as usize, comm: comm as usize, claim: Claim::new(origin, most), origin, bits: Box::default() }
+    }
+
+    /// # Safety
+    /// As of [`new`](Self::new).
+    unsafe fn start(mut self, mpi: &Internals, stock: &Stock) -> Result<*mut Request, c_int> {
+        // SAFETY: as required of the caller; nobody else knows the request until it has been started.
+        unsafe {
+            let request = (stock.request)();
+            if request.is_null() {
+                return Err(NO_ROOM);
+            }
+            (*request).comm = self.comm as Object;
+            if let Err(code) = self.agree(mpi, stock, request) {
+                (stock.give_back)(request);
+                return Err(code);
+            }
+            lock(&UNDER_WAY).insert(request as usize, self);
+            (stock.start)(request);
+            Ok(request)
+        }
+    }
+
+    /// Claims numbers and begins to agree on them; `request` goes on after that.
+    ///
+    /// # Safety
+    /// As of [`new`](Self::new), and a request for constructors.
+    unsafe fn agree(&mut self, mpi: &Internals, stock: &Stock, request: *mut Request) -> Result<(), c_int> {
+        /// What stands for a communicator that is being made (`OMPI_COMM_SENTINEL`).
+        const SENTINEL: Object = 0x1 as Object;
+        // SAFETY: a place of the table is taken only if it is free.
+        *self.bits = self.claim.stake(|number| unsafe { (stock.take)(stock.table, number, SENTINEL) });
+        let (mut agreement, mut nobody, bits) = (std::ptr::null_mut(), stock.nobody, &raw mut *self.bits);
+        // SAFETY: as required of the caller. The function is that of the module beside it; the bits stay in their box until the
+        // agreement has ended; the group is Open MPI's own and is not changed.
+        let code = unsafe {
+            let slot = &mpi.table(self.comm as Object)[AGREEMENT];
+            let begin = std::mem::transmute::<Object, Begin>(slot.function);
+            let (comm, kind) = (self.comm as Object, stock.integer);
+            let code = begin(bits.cast(), 1, kind, stock.and, &mut nobody, false, comm, &mut agreement, slot.module);
+            if code == 0 { (stock.append)(request, agreed, &raw const agreement, 1) } else { code }
+        };
+        if code == 0 {
+            return Ok(());
+        }
+        self.claim.settle(0, |number| stock.free(number));
+        Err(code)
+    }
+
+    /// # Safety
+    /// As of [`new`](Self::new), and its request, whose agreement has ended.
+    unsafe fn settle(mut self, mpi: &Internals, stock: &Stock, request: *mut Request) -> c_int {
+        // SAFETY: as required of the caller.
+        let code = unsafe { Request::code(request) };
+        let has_agreed = code == 0 || code == ERR_PROC_FAILED;
+        let outcome = self.claim.settle(if has_agreed { *self.bits } else { 0 }, |number| stock.free(number));
+        match outcome {
+            _ if !has_agreed => code,
+            Outcome::None => NO_ROOM,
+            Outcome::Number(number) => {
+                // SAFETY: as required of the caller; the place of the number is this communicator's.
+                unsafe { self.give(number, stock) };
+                0
+            }
+            Outcome::Again => {
+                // SAFETY: as required of the caller.
+                let begun = unsafe {
+                    (*request).set_code(0);
+                    self.agree(mpi, stock, request)
+                };
+                match begun {
+                    Ok(()) => {
+                        lock(&UNDER_WAY).insert(request as usize, self);
+                        0
+                    }
+                    Err(code) => code,
+                }
+            }
+        }
+    }
+
+    /// The communicator gets its number, as in `ompi_comm_nextcid_check_flag`.
+    ///
+    /// # Safety
+    /// As of [`new`](Self::new); all living members have claimed the number.
+    unsafe fn give(&self, number: c_int, stock: &Stock) {
+        let made = self.made as Object;
+        // SAFETY: as required of the caller; nobody else looks at the communicator before its request completes.
+        unsafe {
+            *made.byte_add(FLAGS).cast::<u32>() |= SAME_NUMBER;
+            made.byte_add(EPOCH).cast::<u32>().write(CLAIMED | self.origin.count);
+            made.byte_add(NUMBER).cast::<c_int>().write(number);
+            made.byte_add(CONTEXT_BASE).cast::<u64>().write(0);
+            made.byte_add(CONTEXT_ID).cast::<u64>().write(u64::from(number.unsigned_abs()));
+            (stock.set)(stock.table, number, made);
+        }
+    }
+}
