@@ -35,7 +35,7 @@ def main():
     scopes.add_argument("--part", action="append", choices=list(bench_scopes.PARTS))
     scopes.add_argument("--runs", type=int, default=20)
     scopes.add_argument("--ranks", type=int, choices=range(2, 5), default=2)
-    scopes.add_argument("--hosts", type=int, choices=range(1, len(bench_job.HOSTS) + 1), default=1)
+    scopes.add_argument("--hosts", type=int, choices=range(1, len(bench_job.HOSTS) + 1))
     scopes.add_argument("--delay", type=int, default=0)
     scopes.add_argument("--quick", action="store_true")
     scopes.add_argument("--patience", type=float, default=180)
@@ -44,8 +44,8 @@ def main():
     options = parser.parse_args()
     if any(getattr(options, name, 1) <= 0 for name in ("runs", "seconds", "survive", "silences")):
         parser.error("at least one run, and a time above zero")
-    if options.kind == "scopes" and options.delay and (options.hosts != 2 or options.delay < 0):
-        parser.error("--delay is a time between two hosts, so it needs --hosts 2, and is above zero")
+    if options.kind == "scopes" and options.delay and (options.hosts not in (None, 2) or options.delay < 0):
+        parser.error("--delay is a time between two hosts, so --hosts is 2 if it is said, and the time is above zero")
     try:
         {"faults": bench_faults, "daemon": bench_daemon, "transports": bench_transports,
          "scopes": bench_scopes}[options.kind].main(options)

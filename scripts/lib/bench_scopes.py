@@ -18,7 +18,7 @@ from bench_times import MIB, Median, QuartileRatio, goal, line, percent, quartil
 class Scopes:
     """Latency, bandwidth and allreduce with each scope, beside an MPI without ringwatch."""
 
-    NAME, PROGRAM, LIBRARIES = "scopes", "scopes", ()
+    NAME, PROGRAM, LIBRARIES, NEEDS_TIME = "scopes", "scopes", (), False
     SCOPES, FIGURES = ("local", "group", "global"), ("latency", "bandwidth", "allreduce")
     JUDGED = {"latency": 8, "bandwidth": MIB, "allreduce": 8}
     GOAL, PUBLISHED = 1.01, {"latency": "+10 % (2.22 to 2.45 us, group)"}
@@ -92,7 +92,7 @@ class Scopes:
 class Uniform:
     """Uniform collectives, and the agreement that a program makes by hand, beside plain ones."""
 
-    NAME, PROGRAM, LIBRARIES = "uniform", "uniform", ()
+    NAME, PROGRAM, LIBRARIES, NEEDS_TIME = "uniform", "uniform", (), False
     OPERATIONS = ("barrier", "bcast", "reduce", "allreduce", "alltoall")
     # The paper counts the agreement as two small allreduces (section III), which it adds to every operation.
     PUBLISHED = 3
@@ -159,39 +159,47 @@ class Uniform:
 PARTS = {part.NAME: part for part in (Scopes, Uniform, Shrinks, Reload)}
 
 
+def places(options):
+    """Where each part is measured: {part: places}."""
+    names = dict.fromkeys(options.part or PARTS)
+    if options.hosts is not None:
+        return {name: [bench_times.Place(options.ranks, options.hosts, options.delay)] for name in names}
+    near, far = bench_times.Place(options.ranks, 1), bench_times.Place(options.ranks, 2, options.delay or bench_times.FAR)
+    return {name: [near, far] if PARTS[name].NEEDS_TIME else [near] for name in names}
+
+
 def main(options):
-    place = bench_times.Place(options.ranks, options.hosts, options.delay)
-    parts = [PARTS[name](options) for name in dict.fromkeys(options.part or PARTS)]
+    parts = [(PARTS[name](options), place) for name, where in places(options).items() for place in where]
     job.prepare()
-    if options.delay:
-        place.lengthen()
+    next((place.lengthen() for _, place in parts if place.delay), None)
     job.install(True)
     quiet = job.Quiet(options.patience)
     print("\n".join(job.machine()))
-    print(f"{place}\n{options.runs} runs of all parts in turn, ringwatch with its default parameters; medians unless said, and in "
+    print(f"{options.runs} runs of all parts in turn, ringwatch with its default parameters; medians unless said, and in "
           "brackets\nthe interval in which they lie with 95 % if the times are independent", flush=True)
-    for program, libraries in dict.fromkeys((part.PROGRAM, part.LIBRARIES) for part in parts):
+    for program, libraries in dict.fromkeys((part.PROGRAM, part.LIBRARIES) for part, _ in parts):
         bench_times.compile_program(program, *libraries)
-    rows = [("part", "run", "system", "what", "variant", "size", "round", "ns")]
+    rows = [("part", "place", "run", "system", "what", "variant", "size", "round", "ns")]
     for number in range(options.runs):
-        for part in parts:
-            job.note(f"  run {number + 1}/{options.runs}: {part.NAME}")
+        for part, place in parts:
+            job.note(f"  run {number + 1}/{options.runs}: {part.NAME}, {place.name()}")
             quiet.wait()
             job.install(True)
             for system, times in part.measure(number, place):
-                rows += [(part.NAME, number, system, *key, turn, ns)
+                rows += [(part.NAME, place.name(), number, system, *key, turn, ns)
                          for key, values in times.items() for turn, ns in enumerate(values)]
         job.say(f"  run {number + 1}/{options.runs} is done")
-    for part in parts:
+    for part, place in parts:
         text, table = part.report()
-        print(f"\n{part.__doc__}\n{text}\n")
+        print(f"\n{part.__doc__}\n{place}.\n{text}\n")
         print("\n".join(job.table(table)))
     print("\n" + quiet.summary())
     print("\nGoals:")
-    print("\n".join("  " + text for part in parts for text in part.goals()))
+    print("\n".join(f"  {place.name()}: {text}" for part, place in parts for text in part.goals()))
     if options.csv_fd is not None:
         with os.fdopen(options.csv_fd, "w", newline="") as out:
             csv.writer(out).writerows(rows)
     with os.fdopen(options.svg_fd, "w") as out:
-        common = {"subtitle": str(place), "warning": quiet.summary() if quiet.disturbed() else ""}
-        out.write(bench_times.draw([{**common, **part.chart()} for part in parts]))
+        warning = quiet.summary() if quiet.disturbed() else ""
+        charts = [{"subtitle": str(place), "warning": warning, **part.chart()} for part, place in parts]
+        out.write(bench_times.draw(charts))

@@ -14,6 +14,7 @@ from bench_job import HOSTS, WORK
 FOLDER = "/src/scripts/lib/bench"
 LIMIT = 300  # seconds that one program may take
 MIB = 1 << 20
+FAR = 500  # delay of a long link, in us each way
 
 
 class Place:
@@ -30,6 +31,12 @@ class Place:
             f"bound to none of {os.cpu_count()} cores, which they yield while they poll (mpi_yield_when_idle)"
         return f"{self.ranks} ranks on {where}; {how}"
 
+    def name(self):
+        """The same in a few words."""
+        if self.hosts == 1:
+            return "shared memory"
+        return f"link of {self.delay} us" if self.delay else f"{self.hosts} hosts"
+
     def lengthen(self):
         """Makes the link of the first host as long as it has to be."""
         host, port = HOSTS[0], "v" + HOSTS[0][1:]
@@ -40,7 +47,7 @@ class Place:
         subprocess.run(["ip", "link", "delete", port], check=True)
         link = subprocess.Popen([f"{WORK}/delay", host, port, str(self.delay)], stdout=subprocess.PIPE, text=True)
         if link.stdout.readline() != "ready\n":
-            sys.exit("bench: the kernel does not let a link be lengthened (see above)")
+            sys.exit("bench: no long link can be made here (see above); --hosts 1 measures without one")
         # Packets as large as InfiniBand's: the fewer there are, the less do they take of the processors.
         large, many = ["mtu", "65520"], ["txqueuelen", "10000", "up"]
         for other in HOSTS[1:]:

@@ -1,8 +1,9 @@
 /* epochs: a communicator that Open MPI gives the number and the epoch of an earlier one with other members, written down as
  * lines "rank nanoseconds event details". Four ranks.
  *
- *   epochs --events DIR ibarrier|iagree
+ *   epochs --events DIR ibarrier|iagree|shrunk
  *
+ * shrunk: iagree, and the communicators are made by MPIX_Comm_shrink.
  * "early ROUND" where rank 1 has come through an operation that rank 0 had not begun.
  */
 #include <mpi.h>
@@ -13,11 +14,16 @@
 
 enum { AHEAD = 8, TESTS = 3 };
 
-static int agrees, flag = 1;
+static int agrees, shrinks, flag = 1;
 
 static void begin(MPI_Comm comm, MPI_Request *request) {
     if (agrees) MPIX_Comm_iagree(comm, &flag, request);
     else MPI_Ibarrier(comm, request);
+}
+
+static void make(MPI_Comm of, MPI_Info info, MPI_Comm *comm) {
+    if (shrinks) MPIX_Comm_shrink(of, comm);
+    else MPI_Comm_dup_with_info(of, info, comm);
 }
 
 static void say_to(int other) { MPI_Send(NULL, 0, MPI_BYTE, other, 0, MPI_COMM_WORLD); }
@@ -53,7 +59,8 @@ int main(int count, char **arguments) {
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     open_diary(arguments[2]);
-    agrees = !strcmp(arguments[3], "iagree");
+    agrees = strcmp(arguments[3], "ibarrier");
+    shrinks = !strcmp(arguments[3], "shrunk");
 
     MPI_Comm pair, comm;
     MPI_Request request;
@@ -67,14 +74,14 @@ int main(int count, char **arguments) {
         MPI_Comm_dup(MPI_COMM_SELF, &comm);
         MPI_Comm_free(&comm);
     }
-    MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+    make(MPI_COMM_WORLD, info, &comm);
     begin(comm, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Comm_free(&comm);
 
     /* Ranks 0 and 1 catch up. */
     for (int round = 0; world_rank < 2 && round < 2 * AHEAD; round++) {
-        MPI_Comm_dup_with_info(pair, info, &comm);
+        make(pair, info, &comm);
         meet(comm, round);
         MPI_Comm_free(&comm);
     }

@@ -4,6 +4,8 @@
  *
  *   HOW            how the requests are completed: wait, waitall, waitany, waitsome, test, testall, testany or testsome;
  *                  reload (waitall, together with messages between neighbours); free (each request is freed at once);
+ *                  turns (again and again, beginning with another one at each rank, beside a duplicate of a communicator in
+ *                  which all live, by ranks that have other numbers of communicators free);
  *                  leave (MPI_Finalize at once), leave-some (the same, and only odd ranks start any) or leave-others
  *                  (odd ranks wait)
  *   COUNT          how many communicators, at most 16; they have the error scopes local, group, global, local, ...
@@ -24,7 +26,7 @@
 #include "death.h"
 #include "diary.h"
 
-enum { MOST = 16, BLOCKS = 4, BLOCK = 1 << 20 };
+enum { MOST = 16, ROUNDS = 20, BLOCKS = 4, BLOCK = 1 << 20 };
 
 static int size, second, third;
 
@@ -175,6 +177,38 @@ static void shrink_all(const char *how, int shrinks, MPI_Comm *comms, MPI_Comm c
     for (int i = 0; i < shrinks; i++) describe(i, comms[i]);
 }
 
+/* Whether members add up their numbers of a communicator, and nobody else's. */
+static bool adds_up(MPI_Comm comm, int number) {
+    int sum = 0, members;
+    MPI_Comm_size(comm, &members);
+    must(MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, comm), "allreduce");
+    return sum == number * members;
+}
+
+static void take_turns(int shrinks, MPI_Comm *comms, MPI_Comm calm) {
+    MPI_Comm survivors, taken[MOST], made[MOST + 1];
+    MPI_Request requests[MOST + 1];
+    int all = shrinks + 1;
+    must(MPIX_Comm_shrink(calm, &survivors), "shrink");
+    for (int i = 0; i < 2 * world_rank; i++) MPI_Comm_dup(MPI_COMM_SELF, &taken[i]);
+    for (int i = 0; i < world_rank; i++) MPI_Comm_free(&taken[i]);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < all; i++) {
+            int one = (i + (round + 1) * world_rank) % all;
+            must(one < shrinks ? MPIX_Comm_ishrink(comms[one], &made[one], &requests[one])
+                               : MPI_Comm_idup(survivors, &made[one], &requests[one]), "start");
+        }
+        complete("waitall", all, requests);
+        for (int i = 0; i < all; i++)
+            if (!adds_up(made[i], i + 1)) event("wrong sum %d", i);
+        for (int i = 0; i < all; i++) {
+            if (i < shrinks && round == ROUNDS - 1) describe(i, made[i]);
+            MPI_Comm_free(&made[i]);
+        }
+    }
+    event("took %d", ROUNDS);
+}
+
 int main(int count, char **arguments) {
     static const char *scopes[] = {"local", "group", "global"};
     MPI_Comm comms[MOST], calm;
@@ -204,6 +238,7 @@ int main(int count, char **arguments) {
     wait_for_death(&from_victim);
 
     if (!strncmp(how, "leave", 5)) leave(how, shrinks, comms);
+    else if (!strcmp(how, "turns")) take_turns(shrinks, comms, calm);
     else shrink_all(how, shrinks, comms, calm);
     if (!strcmp(how, "free")) count_requests(comms[0]);
     event("finalized %d", MPI_Finalize());

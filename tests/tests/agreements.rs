@@ -138,6 +138,11 @@ fn of_the_program_are_told_from_those_of_a_communicator_that_was_freed() {
     of_communicators_that_share_a_name("iagree");
 }
 
+#[test]
+fn of_shrunken_communicators_are_told_from_those_of_one_that_was_freed() {
+    of_communicators_that_share_a_name("shrunk");
+}
+
 /// A rank that cannot open its node's log is not watched, and names communicators as the others do. It leaves in order, though
 /// PMIx's two threads may see its connection end before they know that.
 #[test]
@@ -152,9 +157,10 @@ fn with_a_rank_that_is_not_watched_end() {
         ];
         fs::write(&script, lines.join("\n")).expect("the folder of the programs can be written");
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("the script is there");
-        for _ in 0..LEAVES {
+        for leave in 0..LEAVES {
             let job = Job::new().on(&["h1"], 4).options(&["--bind-to", "none"]);
-            let outcome = job.diarist(&script).arguments(&["iagree"]).run(lab);
+            let operation = ["iagree", "shrunk"][usize::from(leave % 2 == 1)];
+            let outcome = job.diarist(&script).arguments(&[operation]).run(lab);
             outcome.require(
                 outcome.stderr.contains("cannot open its node's failure log"),
                 "rank 1 says that it is not watched",

@@ -124,6 +124,15 @@ fn with_a_reload_from_a_neighbour() {
     });
 }
 
+/// Numbers of communicators are chosen for several at the same time, by ranks that have others of them free and come to the
+/// same communicator at another time, while Open MPI numbers a duplicate.
+#[test]
+fn beside_each_other_and_a_duplicate_in_any_order() {
+    in_lab(|lab| {
+        shrink(lab, in_c(), "turns", 12, &[]);
+    });
+}
+
 /// A request that is freed early is carried out all the same, and given back then.
 #[test]
 fn a_request_is_freed_early() {
