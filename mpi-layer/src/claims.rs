@@ -31,7 +31,7 @@ pub struct Origin {
 /// The numbers that a process claims for a communicator.
 pub struct Claim {
     origin: Origin,
-    /// No number is higher.
+    /// All numbers are lower, of which there is at least one.
     most: u32,
     draws: u32,
     /// Bits and numbers.
@@ -50,7 +50,7 @@ pub enum Outcome {
 
 impl Claim {
     pub fn new(origin: Origin, most: u32) -> Self {
-        Self { origin, most, draws: 0, claimed: Vec::new() }
+        Self { origin, most: most.max(1), draws: 0, claimed: Vec::new() }
     }
 
     /// Claims numbers by `take`, which says whether one was free. Returns what the members agree on all bits of.
@@ -84,7 +84,7 @@ impl Claim {
         hasher.update(&self.origin.number.to_le_bytes()).update(&self.origin.epoch.to_le_bytes());
         hasher.update(&self.origin.count.to_le_bytes()).update(&self.draws.to_le_bytes());
         hasher.finalize_xof().fill(&mut bytes);
-        let span = FIRST_SPAN.checked_shl(self.draws).unwrap_or(self.most).clamp(1, self.most);
+        let span = (FIRST_SPAN << self.draws.min(16)).min(self.most);
         std::array::from_fn(|index| {
             let word = &bytes[index * 4..][..4];
             let word = word.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));

@@ -6,7 +6,7 @@
 //! All living members are asked: they belong to one mpirun, and stand here alike. A death in the agreement changes nothing:
 //! whoever lives has claimed the number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_int, c_void};
 use std::panic::catch_unwind;
 use std::sync::{Mutex, OnceLock};
@@ -72,6 +72,8 @@ struct Numbering {
 }
 
 static STOCK: OnceLock<Option<Stock>> = OnceLock::new();
+/// The numbers that this process claims.
+static CLAIMS: Mutex<BTreeSet<c_int>> = Mutex::new(BTreeSet::new());
 /// By their requests.
 static UNDER_WAY: Mutex<BTreeMap<usize, Numbering>> = Mutex::new(BTreeMap::new());
 /// How many communicators were made here of each, by its number and its epoch.
@@ -129,6 +131,11 @@ pub unsafe fn begin(made: Object, comm: Object, mode: c_int, request: *mut *mut 
     catch_unwind(std::panic::AssertUnwindSafe(begin)).unwrap_or(Some(ERR_INTERN))
 }
 
+/// Whether a number is claimed here.
+pub fn is_claimed(number: c_int) -> bool {
+    lock(&CLAIMS).contains(&number)
+}
+
 /// A communicator is being freed.
 ///
 /// # Safety
@@ -183,8 +190,21 @@ impl Stock {
         }
     }
 
+    /// Whether a number was free, which is claimed now.
+    fn claim(&self, number: c_int) -> bool {
+        /// What stands for a communicator that is being made (`OMPI_COMM_SENTINEL`).
+        const SENTINEL: Object = 0x1 as Object;
+        // SAFETY: a place of the table is taken only if it is free.
+        let is_free = unsafe { (self.take)(self.table, number, SENTINEL) };
+        if is_free {
+            lock(&CLAIMS).insert(number);
+        }
+        is_free
+    }
+
     fn free(&self, number: c_int) {
-        // SAFETY: this process has claimed the number.
+        lock(&CLAIMS).remove(&number);
+        // SAFETY: this process has claimed the number, and nobody else sets it free.
         unsafe { (self.set)(self.table, number, std::ptr::null_mut()) };
     }
 }
@@ -230,10 +250,7 @@ impl Numbering {
     /// # Safety
     /// As of [`new`](Self::new), and a request for constructors.
     unsafe fn agree(&mut self, mpi: &Internals, stock: &Stock, request: *mut Request) -> Result<(), c_int> {
-        /// What stands for a communicator that is being made (`OMPI_COMM_SENTINEL`).
-        const SENTINEL: Object = 0x1 as Object;
-        // SAFETY: a place of the table is taken only if it is free.
-        *self.bits = self.claim.stake(|number| unsafe { (stock.take)(stock.table, number, SENTINEL) });
+        *self.bits = self.claim.stake(|number| stock.claim(number));
         let (mut agreement, mut nobody, bits) = (std::ptr::null_mut(), stock.nobody, &raw mut *self.bits);
         // SAFETY: as required of the caller. The function is that of the module beside it; the bits stay in their box until the
         // agreement has ended; the group is Open MPI's own and is not changed.
@@ -242,7 +259,13 @@ impl Numbering {
             let begin = std::mem::transmute::<Object, Begin>(slot.function);
             let (comm, kind) = (self.comm as Object, stock.integer);
             let code = begin(bits.cast(), 1, kind, stock.and, &mut nobody, false, comm, &mut agreement, slot.module);
-            if code == 0 { (stock.append)(request, agreed, &raw const agreement, 1) } else { code }
+            let is_begun = code == 0;
+            let code = if is_begun { (stock.append)(request, agreed, &raw const agreement, 1) } else { code };
+            if is_begun && code != 0 {
+                // It goes on, and writes there.
+                std::mem::forget(std::mem::take(&mut self.bits));
+            }
+            code
         };
         if code == 0 {
             return Ok(());
@@ -298,5 +321,6 @@ impl Numbering {
             made.byte_add(CONTEXT_ID).cast::<u64>().write(u64::from(number.unsigned_abs()));
             (stock.set)(stock.table, number, made);
         }
+        lock(&CLAIMS).remove(&number);
     }
 }

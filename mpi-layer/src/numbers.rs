@@ -11,7 +11,7 @@
 //!
 //! A constructor that fails when the members have proposed a number sets it free, also where this process has not taken it
 //! for the new communicator, because another one has it (`ompi_comm_nextcid_check_flag`). That one would get no message
-//! any more. Here nobody sets a number free but the communicator that has it.
+//! any more. Here nobody sets a number free but the communicator that has it, or what has [claimed](numbering) it.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_int};
@@ -100,7 +100,7 @@ pub fn watch() {
 unsafe extern "C" fn set(table: Object, place: c_int, value: Object) -> c_int {
     let Some(stock) = TABLE.get() else { return 0 };
     let is_freed = value.is_null() && table == stock.communicators && !OVER.load(Ordering::Acquire);
-    if is_freed && lock(&TAKEN).contains_key(&place) {
+    if is_freed && (lock(&TAKEN).contains_key(&place) || numbering::is_claimed(place)) {
         return 0;
     }
     // SAFETY: the stock function with the arguments that were meant for it.
