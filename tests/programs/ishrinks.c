@@ -4,6 +4,7 @@
  *
  *   HOW            how the requests are completed: wait, waitall, waitany, waitsome, test, testall, testany or testsome;
  *                  reload (waitall, together with messages between neighbours); free (each request is freed at once);
+ *                  shared (waitall, several on each of three communicators);
  *                  turns (again and again, beginning with another one at each rank, beside a duplicate of a communicator in
  *                  which all live, by ranks that have other numbers of communicators free);
  *                  leave (MPI_Finalize at once), leave-some (the same, and only odd ranks start any) or leave-others
@@ -155,13 +156,15 @@ static void leave(const char *how, int shrinks, MPI_Comm *comms) {
 static void shrink_all(const char *how, int shrinks, MPI_Comm *comms, MPI_Comm calm) {
     MPI_Comm next[MOST];
     MPI_Request requests[MOST];
+    bool shared = !strcmp(how, "shared");
     for (bool all_work = false; !all_work;) {
         int works = true;
-        for (int i = 0; i < shrinks; i++) must(MPIX_Comm_ishrink(comms[i], &next[i], &requests[i]), "start");
+        for (int i = 0; i < shrinks; i++)
+            must(MPIX_Comm_ishrink(comms[shared ? i % 3 : i], &next[i], &requests[i]), "start");
         die_on_the_way(calm, &requests[shrinks - 1]);
         if (!strcmp(how, "reload")) reload(calm, shrinks, requests);
         else if (!strcmp(how, "free")) free_early(shrinks, requests, next);
-        else complete(how, shrinks, requests);
+        else complete(shared ? "waitall" : how, shrinks, requests);
         /* In this order: a collective whose member is just dying may crash in Open MPI 5.0.7. */
         for (int i = 0; i < shrinks; i++)
             if (MPIX_Comm_agree(next[i], &works) != MPI_SUCCESS) works = false;

@@ -93,6 +93,15 @@ fn eight_at_once_in_every_way() {
 }
 
 #[test]
+fn several_on_one_communicator() {
+    in_lab(|lab| {
+        for others in [&[][..], &[6], &[6, 2]] {
+            shrink(lab, in_c(), "shared", 12, others);
+        }
+    });
+}
+
+#[test]
 fn a_second_one_dies_meanwhile() {
     in_lab(|lab| {
         for count in [1, 4] {
