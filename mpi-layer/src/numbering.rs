@@ -194,16 +194,18 @@ impl Stock {
     fn claim(&self, number: c_int) -> bool {
         /// What stands for a communicator that is being made (`OMPI_COMM_SENTINEL`).
         const SENTINEL: Object = 0x1 as Object;
+        let mut claims = lock(&CLAIMS);
         // SAFETY: a place of the table is taken only if it is free.
         let is_free = unsafe { (self.take)(self.table, number, SENTINEL) };
         if is_free {
-            lock(&CLAIMS).insert(number);
+            claims.insert(number);
         }
         is_free
     }
 
     fn free(&self, number: c_int) {
-        lock(&CLAIMS).remove(&number);
+        let mut claims = lock(&CLAIMS);
+        claims.remove(&number);
         // SAFETY: this process has claimed the number, and nobody else sets it free.
         unsafe { (self.set)(self.table, number, std::ptr::null_mut()) };
     }

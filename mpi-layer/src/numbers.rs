@@ -99,8 +99,9 @@ pub fn watch() {
 /// In place of Open MPI's own function.
 unsafe extern "C" fn set(table: Object, place: c_int, value: Object) -> c_int {
     let Some(stock) = TABLE.get() else { return 0 };
-    let is_freed = value.is_null() && table == stock.communicators && !OVER.load(Ordering::Acquire);
-    if is_freed && (lock(&TAKEN).contains_key(&place) || numbering::is_claimed(place)) {
+    let is_freed = value.is_null() && table == stock.communicators;
+    let is_taken = || !OVER.load(Ordering::Acquire) && lock(&TAKEN).contains_key(&place);
+    if is_freed && (is_taken() || numbering::is_claimed(place)) {
         return 0;
     }
     // SAFETY: the stock function with the arguments that were meant for it.
