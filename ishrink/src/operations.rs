@@ -54,11 +54,13 @@ pub unsafe fn start(mpi: &OpenMpi, comm: Handle, target: Target) -> Result<Handl
     // SAFETY: as required of the caller.
     let promise = unsafe { Promise::new(mpi, comm, target) }?;
     let request = promise.request();
-    if let Some(line) = lines().get_mut(&(comm as usize)) {
+    let mut lines = lines();
+    if let Some(line) = lines.get_mut(&(comm as usize)) {
         line.push_back(promise);
         return Ok(request);
     }
-    lines().insert(comm as usize, VecDeque::new());
+    lines.insert(comm as usize, VecDeque::new());
+    drop(lines);
     // SAFETY: as required of the caller.
     match unsafe { begin(mpi, comm, promise) } {
         Ok(()) => Ok(request),

@@ -169,9 +169,9 @@ static void shrink_all(const char *how, int shrinks, MPI_Comm *comms, MPI_Comm c
         for (int i = 0; i < shrinks; i++)
             if (MPIX_Comm_agree(next[i], &works) != MPI_SUCCESS) works = false;
         for (int i = 0; i < shrinks && works; i++) {
-            int one = 1, sum = 0, members;
+            int one = i + 1, sum = 0, members;
             MPI_Comm_size(next[i], &members);
-            works = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, next[i]) == MPI_SUCCESS && sum == members;
+            works = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, next[i]) == MPI_SUCCESS && sum == one * members;
             if (!works) MPIX_Comm_revoke(next[i]);
         }
         all_work = MPIX_Comm_agree(next[0], &works) == MPI_SUCCESS && works;

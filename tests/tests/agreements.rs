@@ -138,11 +138,6 @@ fn of_the_program_are_told_from_those_of_a_communicator_that_was_freed() {
     of_communicators_that_share_a_name("iagree");
 }
 
-#[test]
-fn of_shrunken_communicators_are_told_from_those_of_one_that_was_freed() {
-    of_communicators_that_share_a_name("shrunk");
-}
-
 /// A rank that cannot open its node's log is not watched, and names communicators as the others do. It leaves in order, though
 /// PMIx's two threads may see its connection end before they know that.
 #[test]
