@@ -59,7 +59,7 @@ mod waiting;
 
 use std::ffi::{CString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Once, OnceLock};
 
 use connections::Connections;
@@ -80,11 +80,11 @@ const SERVED: (u32, u32) = (5, 0);
 const FIRST_JOB: u32 = 1;
 
 static RANK: OnceLock<Rank> = OnceLock::new();
+/// How much of the log was reported to Open MPI.
 static SEEN: AtomicU32 = AtomicU32::new(0);
-/// What the log's length is as long as there is nothing to do; [`ALWAYS`] where there is.
-static EXPECTED: AtomicU32 = AtomicU32::new(0);
-/// No log is that long.
-const ALWAYS: u32 = u32::MAX;
+/// The word in this rank's slot that says whether there is anything to do, and one that nobody reads until it is known.
+static CALL: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const UNKNOWN).cast_mut());
+static UNKNOWN: AtomicU32 = AtomicU32::new(0);
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// This rank in a fault-tolerant job.
@@ -153,11 +153,10 @@ impl Rank {
         mpi.report(job, number - first);
     }
 
-    /// Does what there is to do, and says what is to be expected then.
+    /// Does what there is to do, and says whether there will be more. Returns how many deaths were reported.
     #[cold]
     fn look(&self) -> c_int {
-        let seen = SEEN.load(Ordering::Relaxed);
-        let is_new = self.segment.glance() != seen;
+        let is_new = self.is_behind();
         if !is_new && waiting::is_resting() {
             return 0;
         }
@@ -165,8 +164,17 @@ impl Rank {
         let events = if is_new { self.catch_up() } else { 0 };
         // The others may have ended operations, by which agreements have deaths to be told of.
         let (need, watches) = (waiting::look(self.number), self.turn());
-        let needs_turns = watches || need != Need::Nothing;
-        EXPECTED.store(if needs_turns { ALWAYS } else { SEEN.load(Ordering::Relaxed) }, Ordering::Relaxed);
+        let word = self.segment.call(self.slot);
+        if watches || need != Need::Nothing {
+            // Another thread may have cleared it.
+            word.store(1, Ordering::Release);
+        } else {
+            word.swap(0, Ordering::AcqRel);
+            // An entry may have come before that, or another thread may have reported one.
+            if self.is_behind() || waiting::look(self.number) != Need::Nothing {
+                watch_progress();
+            }
+        }
         if !watches {
             if need == Need::Rarely {
                 waiting::rest();
@@ -177,6 +185,11 @@ impl Rank {
             }
         }
         events
+    }
+
+    /// Whether the log has entries that were not reported.
+    fn is_behind(&self) -> bool {
+        self.segment.len() != SEEN.load(Ordering::Relaxed)
     }
 
     /// Whoever has something to do in a turn of the progress loop; false if nobody needs a further one.
@@ -222,9 +235,15 @@ impl Rank {
     }
 }
 
+/// See [`CALL`].
+fn call() -> &'static AtomicU32 {
+    // SAFETY: a static, or of the segment of this rank, which stays.
+    unsafe { &*CALL.load(Ordering::Relaxed) }
+}
+
 /// Has the progress loop look for what there is to do.
 fn watch_progress() {
-    EXPECTED.store(ALWAYS, Ordering::Relaxed);
+    call().store(1, Ordering::Release);
     waiting::wake();
 }
 
@@ -242,10 +261,10 @@ fn guarded(body: impl FnOnce() -> c_int + std::panic::UnwindSafe) -> c_int {
 
 /// Does not return to a wait that is hopeless.
 unsafe extern "C-unwind" fn progress() -> c_int {
-    let Some(rank) = RANK.get() else { return 0 };
-    if rank.segment.glance() == EXPECTED.load(Ordering::Relaxed) {
+    if call().load(Ordering::Relaxed) == 0 {
         return 0;
     }
+    let Some(rank) = RANK.get() else { return 0 };
     let events = catch_unwind(|| rank.look()).unwrap_or(0);
     match catch_unwind(calls::verdict).ok().flatten() {
         Some(thrown) => resume_unwind(thrown),
@@ -383,6 +402,10 @@ pub extern "C" fn rw_rank_init_done() {
             errors::watch();
             Connections::watch();
             abandoned::watch();
+            // What has come before is looked at in the first turn.
+            let word = rank.segment.call(rank.slot);
+            word.store(1, Ordering::Release);
+            CALL.store((&raw const *word).cast_mut(), Ordering::Release);
             if rank.mpi().is_some() && openmpi::register_progress(progress) {
                 REGISTERED.store(true, Ordering::Relaxed);
                 rank.mpi().into_iter().for_each(early::tell_again);

@@ -202,6 +202,7 @@ impl Daemon {
         let lifelines =
             Lifelines::start(segment).map_err(|error| warn!(%error, "deaths are seen at their end only")).ok();
         let segment = Segment::open(segment)?;
+        segment.call_all();
         // Whoever stops mpirun itself, with Ctrl-Z say, means the job to wait. The other daemons no debugger stops.
         let stop_limit = parameters.stop_timeout.unwrap_or(STOPPED_RUNTIME);
         let runtime = Runtime::new(startup.runtime_pid, startup.runtime_started, (me != 0).then_some(stop_limit), now)

@@ -1,8 +1,8 @@
 //! The node segment: shared memory between `ringwatchd`, the plugin that made it and the ranks of one node.
 //!
 //! It holds one slot per local rank, in which the rank says who it is and how far it has come, and the node's failure
-//! log, which `ringwatchd` appends to and every rank reads from MPI's progress loop: one relaxed load when nothing
-//! happened. Slots are left over for the ranks of jobs that are spawned later; memory that nobody has written to costs
+//! log, which `ringwatchd` appends to and every rank reads from MPI's progress loop when the word in its slot says so:
+//! one relaxed load when nothing happened. Slots are left over for the ranks of jobs that are spawned later; memory that nobody has written to costs
 //! nothing. It is an anonymous file (`memfd`), reached by ranks through `/proc/<pid>/fd/<n>` of the runtime daemon, so
 //! nothing stays behind whatever dies.
 //!
@@ -25,7 +25,8 @@
 //!               raised u32: how much of the log the rank has reported to MPI, raised at u32: when, in microseconds,
 //!               errors u32: errors of MPI noted, times two, odd while one is being written, error at u32: when the last
 //!               was raised, its class (36 bytes of text), the function that raised it (36 bytes of text), held u32: whether
-//!               ringwatchd has stopped the process, 4 bytes reserved
+//!               ringwatchd has stopped the process, call u32 (atomic): whether the rank has to look, set after each entry
+//!               of the log, and by the rank itself
 //!      …   8*c  log: kind u32, id u32
 //! ```
 
@@ -59,7 +60,7 @@ pub const SPARE_ENTRIES: u32 = 64 << 10;
 /// Spawned jobs that a segment knows.
 pub const MOST_JOBS: u32 = 64;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch4");
+const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch5");
 const JOBS: usize = 64;
 const JOB: usize = 8;
 const HEADER: usize = JOBS + JOB * MOST_JOBS as usize;
@@ -73,6 +74,8 @@ const RAISED: usize = 56;
 const ERROR: usize = 64;
 /// Offset of whether the process was stopped by `ringwatchd`.
 const HELD: usize = 144;
+/// Offset of whether the rank has to look.
+const CALL: usize = 148;
 /// Bytes of a name: the longest class has 27 letters, the longest function 30.
 const NAME: usize = 36;
 
@@ -423,11 +426,11 @@ impl Segment {
         HEADER + SLOT * slot as usize
     }
 
-    /// Length of the log as a relaxed load: what a rank looks at in its progress loop.
+    /// Whether the rank of a slot has to look at the log (0: it has not), which it reads in its progress loop. Set after
+    /// each entry, and by the rank, which clears it: by a swap that acquires, and looks once more then.
     #[must_use]
-    #[inline]
-    pub fn glance(&self) -> u32 {
-        self.word(16).load(Ordering::Relaxed)
+    pub fn call(&self, slot: u32) -> &AtomicU32 {
+        self.word(self.slot_offset(slot) + CALL)
     }
 
     /// Number of entries of the log.
@@ -458,7 +461,7 @@ impl Segment {
         }
     }
 
-    /// Appends to the log; only one process may do so at a time (`ringwatchd`). A full log drops the entry and
+    /// Appends to the log and calls all ranks; only one process may do so at a time (`ringwatchd`). A full log drops the entry and
     /// returns false, which cannot happen when the capacity is the number of ranks and nodes of the job.
     pub fn append(&self, entry: Entry) -> bool {
         let length = self.len();
@@ -474,7 +477,13 @@ impl Segment {
         self.word(offset).store(kind, Ordering::Relaxed);
         self.word(offset + 4).store(id, Ordering::Relaxed);
         self.word(16).store(length + 1, Ordering::Release);
+        self.call_all();
         true
+    }
+
+    /// Has all ranks look at the log: `ringwatchd`, as it begins, for one that has ended within [`Segment::append`].
+    pub fn call_all(&self) {
+        (0..self.slots()).for_each(|slot| self.call(slot).store(1, Ordering::Release));
     }
 
     /// Counts one turn of `ringwatchd`'s loop.
@@ -554,11 +563,25 @@ mod tests {
         assert_eq!(writer.occupant(0), (0, Phase::Unknown));
         assert!(writer.append(Entry::Rank(9)));
         assert!(writer.append(Entry::Node(2)));
-        assert_eq!(
-            (reader.glance(), reader.entry(0), reader.entry(1)),
-            (2, Some(Entry::Rank(9)), Some(Entry::Node(2)))
-        );
+        assert_eq!((reader.len(), reader.entry(0), reader.entry(1)), (2, Some(Entry::Rank(9)), Some(Entry::Node(2))));
         assert_eq!(reader.entry(2), None);
+    }
+
+    #[test]
+    fn an_entry_calls_every_rank_until_it_has_looked() {
+        let (writer, file) = Segment::create(&[4, 5], 3).unwrap();
+        let reader = Segment::open_path(&path_of(&file)).unwrap();
+        let called = || [0, 1].map(|slot| reader.call(slot).load(Ordering::Acquire));
+        assert_eq!(called(), [0, 0]);
+        writer.append(Entry::Rank(9));
+        assert_eq!(called(), [1, 1]);
+        assert_eq!(reader.call(1).swap(0, Ordering::AcqRel), 1);
+        assert_eq!(called(), [1, 0]);
+        writer.append(Entry::Node(2));
+        assert_eq!(called(), [1, 1]);
+        reader.call(0).store(0, Ordering::Release);
+        writer.call_all();
+        assert_eq!(called(), [1, 1]);
     }
 
     #[test]
