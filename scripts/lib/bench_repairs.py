@@ -88,7 +88,9 @@ class Reload:
         for size in self.sizes:
             alone, shrink, both = (times["reload", what, size] for what in ("alone", "shrink", "both"))
             shorter = min(statistics.median(alone), statistics.median(shrink))
-            self.shares[size] += [(a + s - b) / shorter for a, s, b in zip(alone, shrink, both)]
+            # More is not possible, nor less: then they are as long as one after the other, or the times differ.
+            shares = ((a + s - b) / shorter for a, s, b in zip(alone, shrink, both))
+            self.shares[size] += [min(max(share, 0), 1) for share in shares]
             for what, values in (("alone", alone), ("shrink", shrink), ("both", both)):
                 self.times[what, size] += values
 

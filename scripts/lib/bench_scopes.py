@@ -12,7 +12,7 @@ import bench_job as job
 import bench_times
 from bench_job import span
 from bench_repairs import Reload, Shrinks
-from bench_times import MIB, Median, QuartileRatio, goal, line, percent, quartile, ratio, size_text
+from bench_times import MIB, DecileDifference, Median, QuartileRatio, decile, goal, line, percent, quartile, ratio, size_text
 
 
 class Scopes:
@@ -89,6 +89,61 @@ class Scopes:
                "y": "extra time (%)", "series": series}
 
 
+class Calls:
+    """What ringwatch adds to the calls of a rank by itself."""
+
+    NAME, PROGRAM, LIBRARIES, NEEDS_TIME = "calls", "scopes", (), False
+    FIGURES = {"message": "latency", "collective": "allreduce", "turn": None}
+    GOAL, PAIRS, BYTES = 0.01, 4, 8
+
+    def __init__(self, options):
+        self.arguments = (5, 5) if options.quick else (10, 5)
+        self.times = {True: [], False: []}  # by process; the best of the rounds
+        self.whole = {"latency": [], "allreduce": []}  # between two ranks, without ringwatch
+
+    def measure(self, _number, place):
+        alone = bench_times.Place(1, 1)
+        for wanted in (True, False, False, True) * (self.PAIRS // 2):
+            job.install(wanted)
+            times = bench_times.run(self.PROGRAM, [*self.arguments, (self.BYTES,)], alone)
+            yield f"ringwatch {'on' if wanted else 'off'}", times
+            self.times[wanted].append({key: min(values) for key, values in times.items()})
+        job.install(False)
+        times = bench_times.run(self.PROGRAM, [2, 2, (self.BYTES,)], place)
+        yield "ringwatch off, several ranks", times
+        for figure, values in self.whole.items():
+            values.append(min(min(times[figure, scope, self.BYTES]) for scope in Scopes.SCOPES))
+
+    def off(self, figure):
+        return [min(times[figure, scope, self.BYTES] for scope in Scopes.SCOPES) for times in self.times[False]]
+
+    def added(self, figure, scope):
+        return DecileDifference([times[figure, scope, self.BYTES] for times in self.times[True]], self.off(figure))
+
+    def worst(self, figure):
+        return max((self.added(figure, scope) for scope in Scopes.SCOPES), key=lambda added: added.middle)
+
+    def report(self):
+        rows = [("", "", "off (ns)", *(f"{scope} (ns more)" for scope in Scopes.SCOPES))]
+        for figure in self.FIGURES:
+            added = (self.added(figure, scope).text("{:+.1f}".format) for scope in Scopes.SCOPES)
+            rows.append((figure, "", f"{decile(self.off(figure)):.1f}", *added))
+        return ("A message of 8 B to itself, an allreduce of one rank, and a turn of the progress loop (MPI_Test), with ringwatch\n"
+                "and without (uninstalled), both with --with-ft ulfm: lowest deciles of the processes, of each the best round.", rows)
+
+    def goals(self):
+        for figure, whole in self.FIGURES.items():
+            if whole:
+                best, added, turn = min(self.whole[whole]), self.worst(figure), self.worst("turn")
+                for end in ("low", "middle", "high"):
+                    setattr(added, end, (getattr(added, end) + getattr(turn, end)) / best)
+                text = f"{figure} of 8 B and a turn, worst scope: added work over the best time between ranks, {span(best)}"
+                yield goal(text, added, "{:+.2%}".format, self.GOAL)
+
+    def chart(self):
+        return None
+
+
 class Uniform:
     """Uniform collectives, and the agreement that a program makes by hand, beside plain ones."""
 
@@ -156,7 +211,7 @@ class Uniform:
                 "series": series}
 
 
-PARTS = {part.NAME: part for part in (Scopes, Uniform, Shrinks, Reload)}
+PARTS = {part.NAME: part for part in (Scopes, Calls, Uniform, Shrinks, Reload)}
 
 
 def places(options):
@@ -201,5 +256,6 @@ def main(options):
             csv.writer(out).writerows(rows)
     with os.fdopen(options.svg_fd, "w") as out:
         warning = quiet.summary() if quiet.disturbed() else ""
-        charts = [{"subtitle": str(place), "warning": warning, **part.chart()} for part, place in parts]
-        out.write(bench_times.draw(charts))
+        drawn = [(place, part.chart()) for part, place in parts]
+        charts = [{"subtitle": str(place), "warning": warning, **chart} for place, chart in drawn if chart]
+        out.write(bench_times.draw(charts) if charts else "")

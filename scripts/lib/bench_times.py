@@ -2,6 +2,7 @@
 
 import json
 import math
+import operator
 import os
 import random
 import statistics
@@ -132,18 +133,33 @@ def quartile(values):
     return statistics.quantiles(values, n=4, method="inclusive")[0]
 
 
+def decile(values):
+    """The lowest decile."""
+    return statistics.quantiles(values, n=10, method="inclusive")[0]
+
+
+def compared(values, others, by, quantile):
+    """Quantiles compared, as an estimate has it: whether there are too few values, the middle, and the ends."""
+    fewest, resamples = 16, 1000
+    source = random.Random(0)  # the same figures of the same times
+    again = lambda of: quantile(source.choices(of, k=len(of)))
+    drawn = sorted(by(again(values), again(others)) for _ in range(resamples))
+    few = min(len(values), len(others)) < fewest
+    return few, by(quantile(values), quantile(others)), drawn[resamples // 40], drawn[-resamples // 40]
+
+
 class QuartileRatio(Estimate):
     """The lower quartile of some values over that of others (the interval by resampling)."""
 
-    FEWEST, RESAMPLES = 16, 1000
+    def __init__(self, values, others):
+        self.few, self.middle, self.low, self.high = compared(values, others, operator.truediv, quartile)
+
+
+class DecileDifference(Estimate):
+    """The lowest decile of some values less that of others (the interval by resampling)."""
 
     def __init__(self, values, others):
-        source = random.Random(0)  # the same figures of the same times
-        again = lambda of: quartile(source.choices(of, k=len(of)))
-        drawn = sorted(again(values) / again(others) for _ in range(self.RESAMPLES))
-        self.few = min(len(values), len(others)) < self.FEWEST
-        self.middle = quartile(values) / quartile(others)
-        self.low, self.high = drawn[self.RESAMPLES // 40], drawn[-self.RESAMPLES // 40]
+        self.few, self.middle, self.low, self.high = compared(values, others, operator.sub, decile)
 
 
 def ratio(value):

@@ -3,11 +3,12 @@
  *   scopes ROUNDS MILLISECONDS SIZE[,SIZE...]
  *
  * MILLISECONDS: how long each is measured in a round; SIZE in bytes. Latency and bandwidth are those of osu_latency (one
- * way) and osu_bw (time per message, 64 on their way at once) between the ranks 0 and 1. Without ringwatch the same
- * communicators are measured, and their info means nothing. */
+ * way) and osu_bw (time per message, 64 on their way at once) between the ranks 0 and 1. One rank by itself measures its
+ * calls: a message to itself, an allreduce, and MPI_Test, which is a turn of the progress loop. Without ringwatch the
+ * same communicators are measured, and their info means nothing. */
 #include "measure.h"
 
-enum { SCOPES = 3, FIGURES = 3, ROUND_TRIPS = 50, WINDOW = 64 };
+enum { SCOPES = 3, FIGURES = 3, ROUND_TRIPS = 50, WINDOW = 64, CALLS = 1000 };
 
 static const char *const scopes[SCOPES] = {"local", "group", "global"};
 static int world_rank;
@@ -52,19 +53,51 @@ static void allreduce(const struct task *task)
     MPI_Allreduce(task->out, task->in, task->bytes / (int) sizeof(float), MPI_FLOAT, MPI_SUM, task->comm);
 }
 
-static const struct {
+static void to_itself(const struct task *task)
+{
+    for (int i = 0; i < CALLS; i++) {
+        MPI_Sendrecv(task->out, task->bytes, MPI_CHAR, 0, 4, task->in, task->bytes, MPI_CHAR, 0, 4, task->comm,
+                     MPI_STATUS_IGNORE);
+    }
+}
+
+static void by_itself(const struct task *task)
+{
+    for (int i = 0; i < CALLS; i++) {
+        allreduce(task);
+    }
+}
+
+static void turn(const struct task *task)
+{
+    MPI_Request request;
+    int done = 0;
+    MPI_Irecv(task->in, task->bytes, MPI_CHAR, 0, 5, task->comm, &request);
+    for (int i = 0; i < CALLS; i++) {
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    }
+    MPI_Send(task->out, task->bytes, MPI_CHAR, 0, 5, task->comm);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static const struct figure {
     const char *name;
     void (*run)(const struct task *);
     int operations;
-} figures[FIGURES] = {
+} of_several[FIGURES] = {
     {"latency", ping_pong, 2 * ROUND_TRIPS},
     {"bandwidth", stream, WINDOW},
     {"allreduce", allreduce, 1},
+}, of_one[FIGURES] = {
+    {"message", to_itself, CALLS},
+    {"collective", by_itself, CALLS},
+    {"turn", turn, CALLS},
 };
 
 int main(int argc, char **argv)
 {
     MPI_Comm comms[SCOPES], calm;
+    int ranks;
     if (argc != 4) {
         fprintf(stderr, "usage: scopes ROUNDS MILLISECONDS SIZE[,SIZE...]\n");
         return 2;
@@ -72,6 +105,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     keep_output_back();
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    const struct figure *figures = 1 == ranks ? of_one : of_several;
     calm = copy_with(MPI_COMM_WORLD, NULL, NULL);
     for (int s = 0; s < SCOPES; s++) {
         comms[s] = copy_with(MPI_COMM_WORLD, "mpix_error_scope", scopes[s]);
