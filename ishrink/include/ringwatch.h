@@ -13,8 +13,8 @@ extern "C" {
 #ifndef OMPI_HAVE_MPIX_COMM_ISHRINK
 /* Starts to make a communicator of the living members of COMM, which must be an intracommunicator and may be revoked.
  * *NEWCOMM is MPI_COMM_NULL until the operation has completed; until then it must stay where it is, and COMM must not be
- * freed, agreed on (MPIX_Comm_agree) or shrunk by MPIX_Comm_shrink.  Any number may be under way at once, on COMM as
- * well, and further members may die meanwhile.  The request cannot be cancelled; when it is freed early the operation
+ * freed.  Any number may be under way at once, on COMM as well, which may be used for everything else meanwhile, and
+ * further members may die.  The request cannot be cancelled; when it is freed early the operation
  * goes on.  What is under way at MPI_Finalize is dropped there, once all processes have come to it. */
 int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
 int PMPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);

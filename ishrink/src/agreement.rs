@@ -1,44 +1,14 @@
-//! The repair of Open MPI's operation: when a member dies while it runs, its second agreement gets a group that has been
-//! freed (`comm_ft.c:537` of 5.0.7). This library stands in front of the agreement to give it a new group there. It does
-//! so by defining the agreement's exported name, so it must come before libmpi.
+//! Where this library stands in front of Open MPI's own operation: in its agreements, and where it makes the communicator. It
+//! does so by defining the exported names of these functions, so it must come before libmpi.
+//!
+//! The operation is called with a [shadow](crate::shadows). And when a member dies while it runs, its second agreement gets a
+//! group that has been freed (`comm_ft.c:537` of 5.0.7): it is given a new one.
 
-use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, MutexGuard};
 
+use crate::internals::Internals;
 use crate::openmpi::{ERR_UNSUPPORTED, Handle, OpenMpi};
-
-/// Where an operation of Open MPI has its group of dead members, as an address.
-pub type Place = usize;
-
-thread_local! {
-    /// This thread starts an operation: its next agreement is the first one of it.
-    static STARTING: Cell<bool> = const { Cell::new(false) };
-    /// The place of the operation that this thread started last.
-    static STARTED: Cell<Option<Place>> = const { Cell::new(None) };
-}
-
-/// The places of all operations under way.
-static PLACES: Mutex<BTreeSet<Place>> = Mutex::new(BTreeSet::new());
-
-fn places() -> MutexGuard<'static, BTreeSet<Place>> {
-    PLACES.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Starts an operation with `start`, and watches over the agreements that follow from it until [`forget`] is called.
-pub fn watch<T>(start: impl FnOnce() -> T) -> (T, Option<Place>) {
-    STARTED.take();
-    STARTING.set(true);
-    let started = start();
-    STARTING.set(false);
-    (started, STARTED.take())
-}
-
-/// The operation has ended: the place may be anybody's.
-pub fn forget(place: Place) {
-    places().remove(&place);
-}
+use crate::shadows;
 
 /// Whether Open MPI's calls of its agreement come here.
 pub fn is_in_front(mpi: &OpenMpi) -> bool {
@@ -91,17 +61,70 @@ pub unsafe extern "C" fn mca_coll_ftagree_iera_intra(
     update: bool,
     comm: Handle,
     request: *mut Handle,
-    module: *mut c_void,
+    mut module: *mut c_void,
 ) -> c_int {
     let Some(mpi) = OpenMpi::get() else { return ERR_UNSUPPORTED };
-    let place = group as Place;
-    if STARTING.take() {
-        STARTED.set(Some(place));
-        places().insert(place);
-    } else if update && places().contains(&place) {
-        // SAFETY: a communicator that lives and a place for a group, both Open MPI's.
-        unsafe { group.write(mpi.dead_members(comm)) };
+    if let Some((agreements, is_freed)) = shadows::agreement_begins(comm, group) {
+        module = agreements;
+        if is_freed {
+            // SAFETY: a communicator that lives and a place for a group, both Open MPI's.
+            unsafe { group.write(mpi.dead_members(comm)) };
+        }
     }
-    // SAFETY: passed on as it came.
+    // SAFETY: passed on, to the module that belongs to the communicator.
     unsafe { (mpi.agreement)(contribution, count, datatype, operation, group, update, comm, request, module) }
+}
+
+/// What makes a communicator of `comm` in Open MPI, with everything but its number and its collective functions.
+///
+/// # Safety
+/// Called by Open MPI in place of its own function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ompi_comm_set_nb(
+    made: *mut Handle,
+    mut comm: Handle,
+    local_size: c_int,
+    local_ranks: *mut c_int,
+    remote_size: c_int,
+    remote_ranks: *mut c_int,
+    mut attributes: Handle,
+    mut errhandler: Handle,
+    local_group: Handle,
+    remote_group: Handle,
+    flags: u32,
+    request: *mut Handle,
+) -> c_int {
+    let Some(mpi) = OpenMpi::get() else { return ERR_UNSUPPORTED };
+    let mut own = std::ptr::null_mut();
+    let inside = shadows::origin_of(comm).and_then(|origin| {
+        comm = origin;
+        Internals::get()
+    });
+    // SAFETY: passed on; of a shadow's communicator, which lives, with what belongs to that one.
+    unsafe {
+        if let Some(inside) = inside {
+            attributes = shadows::attributes_of(comm);
+            if (inside.errhandler)(comm, &mut own) == 0 {
+                errhandler = own;
+            }
+        }
+        let code = (mpi.make_communicator)(
+            made,
+            comm,
+            local_size,
+            local_ranks,
+            remote_size,
+            remote_ranks,
+            attributes,
+            errhandler,
+            local_group,
+            remote_group,
+            flags,
+            request,
+        );
+        if let Some(inside) = inside.filter(|_| !own.is_null()) {
+            (inside.errhandler_free)(&mut own);
+        }
+        code
+    }
 }

@@ -4,12 +4,11 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::fibers::{Fiber, Sync};
+use crate::objects::OBJECT_SIZE;
 use crate::openmpi::{self, Handle, OpenMpi};
 use crate::runtime::{Data, Value};
-use crate::schedules;
+use crate::{schedules, shadows};
 
-/// Of `opal_class_t`: the size of its objects.
-const OBJECT_SIZE: usize = 56;
 /// Of `mca_pml_base_module_t`: the functions that receive and send, and block.
 const RECEIVE: usize = 9;
 const SEND: usize = 12;
@@ -38,6 +37,8 @@ type SetCommunicator = unsafe extern "C" fn(
     Handle,
     u32,
 ) -> c_int;
+/// `ompi_comm_rank_failure_callback_t`: a member of a communicator, and whether it is of the other group.
+pub type MemberDied = unsafe extern "C" fn(Handle, c_int, bool);
 /// What the runtime calls back.
 type Done = unsafe extern "C" fn(c_int, *mut c_void);
 type Spawned = unsafe extern "C" fn(c_int, *const c_char, *mut c_void);
@@ -58,6 +59,10 @@ pub struct Internals {
     pub number: unsafe extern "C" fn(Handle, Handle, Handle, *const c_void, *const c_void, bool, c_int) -> c_int,
     pub activate: unsafe extern "C" fn(*mut Handle, Handle, Handle, *const c_void, *const c_void, bool, c_int) -> c_int,
     pub free_communicator: unsafe extern "C" fn(*mut Handle) -> c_int,
+    /// A module that counts the agreements of a communicator, and its priority; null without fault tolerance.
+    pub agreements_of: unsafe extern "C" fn(Handle, *mut c_int) -> Handle,
+    /// The address of the function that is told of the deaths of members.
+    pub member_died: *mut *mut c_void,
     pub open_port: unsafe extern "C" fn(*mut c_char) -> c_int,
     pub start_processes: unsafe extern "C" fn(
         c_int,
@@ -107,8 +112,13 @@ impl Internals {
         // SAFETY: the types are those of mpi.h, and of communicator.h, dpm.h, pml.h, wait_sync.h and pmix.h.
         unsafe {
             let address = |name| openmpi::function::<*mut c_void>(library, name);
-            let sizes = [c"ompi_comm_request_t_class", c"ompi_comm_request_item_t_class"];
-            for (name, size) in sizes.into_iter().zip(schedules::SIZES) {
+            let [schedule, step] = schedules::SIZES;
+            let sizes = [
+                (c"ompi_comm_request_t_class", schedule),
+                (c"ompi_comm_request_item_t_class", step),
+                (c"ompi_communicator_t_class", shadows::COMMUNICATOR_SIZE),
+            ];
+            for (name, size) in sizes {
                 if address(name)?.byte_add(OBJECT_SIZE).cast::<usize>().read() != size {
                     return None;
                 }
@@ -135,6 +145,8 @@ impl Internals {
                 number: find!(c"ompi_comm_nextcid"),
                 activate: find!(c"ompi_comm_activate"),
                 free_communicator: find!(c"ompi_comm_free"),
+                agreements_of: find!(c"mca_coll_ftagree_comm_query"),
+                member_died: address(c"ompi_rank_failure_cbfunc")?.cast(),
                 open_port: find!(c"ompi_dpm_open_port"),
                 start_processes: find!(c"ompi_dpm_spawn"),
                 connect_accept: find!(c"ompi_dpm_connect_accept"),

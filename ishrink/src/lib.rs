@@ -10,16 +10,19 @@ mod fibers;
 mod fortran;
 mod internals;
 mod members;
+mod objects;
 mod openmpi;
 mod operations;
 mod promises;
 mod runtime;
 mod schedules;
+mod shadows;
 mod spawning;
 
 use std::ffi::c_int;
 use std::io::Write;
 
+use internals::Internals;
 use openmpi::{ERR_ARG, ERR_COMM, ERR_UNSUPPORTED, Handle, OpenMpi};
 use promises::Target;
 
@@ -87,14 +90,18 @@ unsafe fn check(mpi: &OpenMpi, comm: Handle, what: &str) -> Result<(), c_int> {
         if inter != 0 {
             return Err(mpi.raise(comm, ERR_COMM));
         }
-        if !agreement::is_in_front(mpi) {
-            let sentence = format!(
-                "ringwatch: {what}, because libringwatch was loaded after libmpi: link it before libmpi, preload it, or in Python import ringwatch before mpi4py.MPI\n"
-            );
-            // In one piece: what stands between pieces, the runtime may put into the middle of the line, or into the output.
-            let _ = std::io::stderr().write_all(sentence.as_bytes());
-            return Err(mpi.raise(comm, ERR_UNSUPPORTED));
-        }
+        let reason = if !agreement::is_in_front(mpi) {
+            format!(
+                "{what}, because libringwatch was loaded after libmpi: link it before libmpi, preload it, or in Python import ringwatch before mpi4py.MPI"
+            )
+        } else if Internals::get().is_none() {
+            "libringwatch needs an Open MPI whose communicators and requests are as in 5.0.7 on x86-64, and finds another one"
+                .to_owned()
+        } else {
+            return Ok(());
+        };
+        // In one piece: what stands between pieces, the runtime may put into the middle of the line, or into the output.
+        let _ = std::io::stderr().write_all(format!("ringwatch: {reason}\n").as_bytes());
+        Err(mpi.raise(comm, ERR_UNSUPPORTED))
     }
-    Ok(())
 }

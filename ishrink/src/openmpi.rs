@@ -31,6 +31,21 @@ pub type Agreement = unsafe extern "C" fn(
     *mut Handle,
     *mut c_void,
 ) -> c_int;
+/// `ompi_comm_set_nb`
+pub type MakeCommunicator = unsafe extern "C" fn(
+    *mut Handle,
+    Handle,
+    c_int,
+    *mut c_int,
+    c_int,
+    *mut c_int,
+    Handle,
+    Handle,
+    Handle,
+    Handle,
+    u32,
+    *mut Handle,
+) -> c_int;
 /// `MPI_Grequest_query_function`.
 pub type Query = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 /// `MPI_Grequest_free_function`.
@@ -47,6 +62,7 @@ type Ishrink = unsafe extern "C" fn(Handle, *mut Handle, *mut Handle) -> c_int;
 pub struct OpenMpi {
     pub ishrink: Ishrink,
     pub agreement: Agreement,
+    pub make_communicator: MakeCommunicator,
     pub register_progress: unsafe extern "C" fn(Progress) -> c_int,
     pub unregister_progress: unsafe extern "C" fn(Progress) -> c_int,
     finalized: unsafe extern "C" fn(*mut c_int) -> c_int,
@@ -79,6 +95,7 @@ impl OpenMpi {
             Some(Self {
                 ishrink: function(library, c"ompi_comm_ishrink_internal")?,
                 agreement: function(library, c"mca_coll_ftagree_iera_intra")?,
+                make_communicator: function(library, c"ompi_comm_set_nb")?,
                 register_progress: function(library, c"opal_progress_register")?,
                 unregister_progress: function(library, c"opal_progress_unregister")?,
                 finalized: function(library, c"PMPI_Finalized")?,

@@ -1,8 +1,10 @@
 //! The shrinks under way: requests that Open MPI uses inside, and the promises that are kept when they have completed. While
 //! there are any, the progress loop looks which have.
 //!
-//! Those of one communicator are carried out one after another. Each consists of several agreements, which the members tell
-//! apart by their order alone; and the next step of one may come before or after that of another at each member.
+//! Each agrees on a [shadow](crate::shadows) of its communicator, beside others of the same one. Without fault tolerance there is
+//! none, and its agreements are collective operations of the communicator, in the order in which they begin; and without
+//! ringwatch's plugin Open MPI numbers what is made, which takes two of the same origin for each other (`comm_cid.c:646`). Those
+//! of one communicator are carried out one after another then.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
@@ -10,16 +12,22 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use crate::agreement::{self, Place};
-use crate::openmpi::{Handle, OpenMpi};
+use crate::internals::Internals;
+use crate::openmpi::{ERR_UNSUPPORTED, Handle, OpenMpi};
 use crate::promises::{Promise, Target};
+use crate::shadows::{self, Shadow};
 
 struct Operation {
-    comm: usize,
     promise: Promise,
     /// Where Open MPI puts the communicator, before it can be used.
     made: *mut Handle,
-    place: Option<Place>,
+    place: Place,
+}
+
+/// Where an operation agrees.
+struct Place {
+    comm: Handle,
+    shadow: Option<Shadow>,
 }
 
 /// Operations and Open MPI's requests for them, in the same order.
@@ -33,8 +41,8 @@ struct Operations {
 unsafe impl Send for Operations {}
 
 static UNDER_WAY: Mutex<Operations> = Mutex::new(Operations { all: Vec::new(), inner: Vec::new() });
-/// The communicators that are being shrunk, each with what waits for its turn there.
-static LINES: Mutex<BTreeMap<usize, VecDeque<Promise>>> = Mutex::new(BTreeMap::new());
+/// The communicators whose shrinks are carried out one after another, each with what waits for its turn there.
+static LINES: Mutex<BTreeMap<usize, VecDeque<(Place, Promise)>>> = Mutex::new(BTreeMap::new());
 /// Somebody looks which have completed, and has them with him.
 static LOOKING: AtomicBool = AtomicBool::new(false);
 
@@ -42,7 +50,7 @@ fn under_way() -> MutexGuard<'static, Operations> {
     UNDER_WAY.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn lines() -> MutexGuard<'static, BTreeMap<usize, VecDeque<Promise>>> {
+fn lines() -> MutexGuard<'static, BTreeMap<usize, VecDeque<(Place, Promise)>>> {
     LINES.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
@@ -51,65 +59,100 @@ fn lines() -> MutexGuard<'static, BTreeMap<usize, VecDeque<Promise>>> {
 /// # Safety
 /// An intracommunicator that lives, and a variable that stays where it is until the operation has completed.
 pub unsafe fn start(mpi: &OpenMpi, comm: Handle, target: Target) -> Result<Handle, c_int> {
-    // SAFETY: as required of the caller.
-    let promise = unsafe { Promise::new(mpi, comm, target) }?;
+    let inside = Internals::get().ok_or(ERR_UNSUPPORTED)?;
+    // SAFETY: as required of the caller; the promise keeps the communicator.
+    let (promise, shadow) = unsafe {
+        let promise = Promise::new(mpi, comm, target)?;
+        match Shadow::new(inside, comm) {
+            Ok(shadow) => (promise, shadow),
+            Err(code) => {
+                promise.withdraw(mpi);
+                return Err(code);
+            }
+        }
+    };
     let request = promise.request();
-    let mut lines = lines();
-    if let Some(line) = lines.get_mut(&(comm as usize)) {
-        line.push_back(promise);
-        return Ok(request);
+    let place = Place { comm, shadow };
+    if place.is_in_line() {
+        let mut lines = lines();
+        if let Some(line) = lines.get_mut(&(comm as usize)) {
+            line.push_back((place, promise));
+            return Ok(request);
+        }
+        lines.insert(comm as usize, VecDeque::new());
     }
-    lines.insert(comm as usize, VecDeque::new());
-    drop(lines);
     // SAFETY: as required of the caller.
-    match unsafe { begin(mpi, comm, promise) } {
+    match unsafe { begin(mpi, place, promise) } {
         Ok(()) => Ok(request),
-        Err((promise, code)) => {
+        Err((place, promise, code)) => {
             promise.withdraw(mpi);
-            begin_next(mpi, comm);
+            place.leave(mpi);
             Err(code)
         }
     }
 }
 
-/// The communicator's operation has ended: begins the next one that can be begun.
-fn begin_next(mpi: &OpenMpi, comm: Handle) {
-    loop {
-        let mut lines = lines();
-        let Some(promise) = lines.get_mut(&(comm as usize)).and_then(VecDeque::pop_front) else {
-            lines.remove(&(comm as usize));
-            return;
-        };
-        drop(lines);
-        // SAFETY: the communicator lives until the operation has completed.
-        match unsafe { begin(mpi, comm, promise) } {
-            Ok(()) => return,
-            Err((promise, code)) => promise.keep(mpi, Err(code)),
-        }
-    }
-}
-
-/// Has Open MPI begin; otherwise returns the promise and an error code.
+/// Has Open MPI begin; otherwise returns what it was given and an error code.
 ///
 /// # Safety
 /// As of [`start`].
-unsafe fn begin(mpi: &OpenMpi, comm: Handle, promise: Promise) -> Result<(), (Promise, c_int)> {
+unsafe fn begin(mpi: &OpenMpi, place: Place, promise: Promise) -> Result<(), (Place, Promise, c_int)> {
     let mut inner = std::ptr::null_mut();
     let made = Box::into_raw(Box::new(std::ptr::null_mut()));
     // SAFETY: as required of the caller, and room for the answers for as long as Open MPI writes them.
-    let (status, place) = agreement::watch(|| unsafe { (mpi.ishrink)(comm, made, &mut inner) });
+    let status = unsafe { (mpi.ishrink)(place.handle(), made, &mut inner) };
     if status != 0 {
-        place.into_iter().for_each(agreement::forget);
         // SAFETY: made above, and nobody else has it.
         drop(unsafe { Box::from_raw(made) });
-        return Err((promise, status));
+        return Err((place, promise, status));
     }
     let mut operations = under_way();
-    operations.all.push(Operation { comm: comm as usize, promise, made, place });
+    operations.all.push(Operation { promise, made, place });
     operations.inner.push(inner);
     // SAFETY: this library is never unloaded, and the callback may be registered several times.
     unsafe { (mpi.register_progress)(progress) };
     Ok(())
+}
+
+// SAFETY: MPI's handles are the process's.
+unsafe impl Send for Place {}
+
+impl Place {
+    fn handle(&self) -> Handle {
+        self.shadow.as_ref().map_or(self.comm, Shadow::handle)
+    }
+
+    fn is_in_line(&self) -> bool {
+        self.shadow.is_none() || !shadows::ringwatch_is_told_of_deaths()
+    }
+
+    /// The operation has ended: begins the next one that can be begun, if it was in line.
+    fn leave(self, mpi: &OpenMpi) {
+        let (comm, mut was_in_line) = (self.comm, self.is_in_line());
+        self.free();
+        while was_in_line {
+            let mut lines = lines();
+            let Some((place, promise)) = lines.get_mut(&(comm as usize)).and_then(VecDeque::pop_front) else {
+                lines.remove(&(comm as usize));
+                return;
+            };
+            drop(lines);
+            // SAFETY: the communicator lives until the operation has completed.
+            match unsafe { begin(mpi, place, promise) } {
+                Ok(()) => was_in_line = false,
+                Err((place, promise, code)) => {
+                    place.free();
+                    promise.keep(mpi, Err(code));
+                }
+            }
+        }
+    }
+
+    fn free(self) {
+        if let (Some(shadow), Some(inside)) = (self.shadow, Internals::get()) {
+            shadow.free(inside);
+        }
+    }
 }
 
 /// In every turn of the progress loop, while there are operations.
@@ -134,9 +177,7 @@ fn look(mpi: &OpenMpi) -> c_int {
         let Some(index) = usize::try_from(index).ok().filter(|_| found != 0) else { break };
         operations.inner.swap_remove(index);
         let ending = operations.all.swap_remove(index);
-        let comm = ending.comm as Handle;
         ending.end(mpi, code);
-        begin_next(mpi, comm);
         ended += 1;
     }
     let mut all = under_way();
@@ -153,9 +194,10 @@ fn look(mpi: &OpenMpi) -> c_int {
 impl Operation {
     /// Open MPI has done its part, with this result.
     fn end(self, mpi: &OpenMpi, code: c_int) {
-        self.place.into_iter().for_each(agreement::forget);
         // SAFETY: Open MPI does not write any more.
         let made = unsafe { *Box::from_raw(self.made) };
+        // Whoever is told may give the communicator up.
+        self.place.leave(mpi);
         self.promise.keep(mpi, if code == 0 { Ok(made) } else { Err(code) });
     }
 }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::internals::Internals;
+use crate::objects;
 use crate::openmpi::{Handle, OpenMpi};
 
 /// Of `ompi_request_t`: of what kind it is, and whose error handler hears of its error.
@@ -71,7 +72,7 @@ impl Promise {
         let inside = Internals::get();
         for comm in inside.map_or_else(Vec::new, |_| std::mem::take(&mut *used())) {
             // SAFETY: its report has kept it until now.
-            inside.into_iter().for_each(|inside| unsafe { let_go(inside, comm as Handle) });
+            inside.into_iter().for_each(|inside| unsafe { objects::let_go(inside, comm as Handle) });
         }
         let nothing = Report { code: AtomicI32::new(0), request: std::ptr::null_mut(), comm: std::ptr::null_mut() };
         let (mut request, report) = (std::ptr::null_mut(), Box::into_raw(Box::new(nothing)));
@@ -90,7 +91,7 @@ impl Promise {
                 && request.byte_add(OWNER).cast::<Handle>().read() == world;
             (*report).request = request;
             if fits {
-                users(comm).fetch_add(1, Ordering::Relaxed);
+                objects::hold(comm);
                 (*report).comm = comm;
             }
             target.write(mpi, mpi.comm_null());
@@ -155,31 +156,6 @@ static USED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 fn used() -> MutexGuard<'static, Vec<usize>> {
     USED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// How many use an object of Open MPI (`opal_object_t`).
-///
-/// # Safety
-/// An object that lives for as long as the answer is used.
-unsafe fn users<'a>(object: Handle) -> &'a AtomicI32 {
-    /// Behind the pointer to its class.
-    const USERS: usize = size_of::<usize>();
-    // SAFETY: as required of the caller.
-    unsafe { &*object.byte_add(USERS).cast::<AtomicI32>() }
-}
-
-/// Gives up a use of a communicator; the last one frees it.
-///
-/// # Safety
-/// A use that nobody else gives up.
-unsafe fn let_go(inside: &Internals, mut comm: Handle) {
-    // SAFETY: as required of the caller.
-    unsafe {
-        let not_last = |count: i32| (count > 1).then(|| count - 1);
-        if users(comm).fetch_update(Ordering::AcqRel, Ordering::Acquire, not_last).is_err() {
-            (inside.free_communicator)(&mut comm);
-        }
-    }
 }
 
 /// As for every collective operation nothing can be taken back: the request completes as if nobody had asked.

@@ -22,13 +22,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 use crate::handles::MemberDied;
+use crate::internals::Internals;
 use crate::line::lock;
-use crate::objects::Object;
+use crate::objects::{Classes, Object};
 use crate::openmpi::{Library, ProcessName};
 use crate::receivers::{Descriptor, Receive, Segment};
 use crate::requests::Request;
 use crate::statement::ERR_INTERN;
-use crate::{REGISTERED, endpoints, orphans, receivers};
+use crate::{REGISTERED, endpoints, orphans, receivers, shadows};
 
 /// `MCA_BTL_TAG_FT_AGREE`, the place of agreements among the receivers of messages.
 const TAG: usize = 0x31;
@@ -41,11 +42,32 @@ pub const BEGIN: &CStr = c"mca_coll_ftagree_iera_intra";
 pub type Begin =
     unsafe extern "C" fn(Object, c_int, Object, Object, *mut Object, bool, Object, *mut *mut Request, Object) -> c_int;
 
-/// A death that agreements have not been told of.
+/// A death that agreements have not been told of. A shadow is held until then, since nobody says here that one is freed which
+/// `libringwatch` has made.
 struct Death {
     comm: usize,
     rank: c_int,
     remote: bool,
+    is_held: bool,
+}
+
+impl Death {
+    fn new(comm: Object, rank: c_int, remote: bool) -> Self {
+        let is_held = shadows::is_one(comm);
+        if is_held {
+            // SAFETY: who says that a member is dead says it of a communicator that lives.
+            unsafe { Classes::hold(comm) };
+        }
+        Self { comm: comm as usize, rank, remote, is_held }
+    }
+
+    /// The agreements know of it, or need not.
+    fn end(self) {
+        if let Some(mpi) = Internals::get().filter(|_| self.is_held) {
+            // SAFETY: held above.
+            unsafe { mpi.shadows.let_go(self.comm as Object) };
+        }
+    }
 }
 
 static DEATHS: Mutex<VecDeque<Death>> = Mutex::new(VecDeque::new());
@@ -124,7 +146,7 @@ pub fn member_died(comm: Object, rank: c_int, remote: bool) {
 pub fn note(comm: Object, rank: c_int, remote: bool) {
     SOMEBODY_DIED.store(true, Ordering::Release);
     let mut deaths = lock(&DEATHS);
-    deaths.push_back(Death { comm: comm as usize, rank, remote });
+    deaths.push_back(Death::new(comm, rank, remote));
     NOTED.store(true, Ordering::Release);
 }
 
@@ -146,7 +168,12 @@ pub fn somebody_died() -> bool {
 /// A communicator is being freed. Waits for who may be telling of a death in it.
 pub fn forget(comm: Object) {
     if SOMEBODY_DIED.load(Ordering::Acquire) {
-        lock(&DEATHS).retain(|death| death.comm != comm as usize);
+        let mut deaths = lock(&DEATHS);
+        let all = std::mem::take(&mut *deaths).into_iter();
+        let (forgotten, kept): (Vec<_>, Vec<_>) = all.partition(|death| death.comm == comm as usize);
+        *deaths = kept.into();
+        drop(deaths);
+        forgotten.into_iter().for_each(Death::end);
         if !IS_TELLING.get() {
             drop(lock(&TELLING));
         }
@@ -164,6 +191,7 @@ pub fn tell() -> bool {
     while let (Some(death), Some(tell)) = (next_death(), TELL.get()) {
         // SAFETY: Open MPI's own function with its own arguments; the communicator has not been freed.
         unsafe { tell(death.comm as Object, death.rank, death.remote) };
+        death.end();
         told = true;
     }
     if told {

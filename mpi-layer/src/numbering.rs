@@ -22,6 +22,7 @@ use crate::numbers::{NUMBER, SET_ITEM, SetItem};
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::requests::Request;
+use crate::shadows;
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED};
 
 const NEXT: &CStr = c"ompi_comm_nextcid_nb";
@@ -76,7 +77,7 @@ static STOCK: OnceLock<Option<Stock>> = OnceLock::new();
 static CLAIMS: Mutex<BTreeSet<c_int>> = Mutex::new(BTreeSet::new());
 /// By their requests.
 static UNDER_WAY: Mutex<BTreeMap<usize, Numbering>> = Mutex::new(BTreeMap::new());
-/// How many communicators were made here of each, by its number and its epoch.
+/// How many communicators were made here of each, by its number and its epoch; of one that is for a single shrink it is one.
 static MADE: Mutex<BTreeMap<(u64, u32), u32>> = Mutex::new(BTreeMap::new());
 
 /// Stands where numbers are settled by a rank of a fault-tolerant job that is not watched: it has to do so as the others do. At
@@ -217,7 +218,9 @@ impl Numbering {
     unsafe fn new(stock: &Stock, made: Object, comm: Object) -> Self {
         // SAFETY: as required of the caller.
         let (number, epoch, most) = unsafe { (epochs::number_of(comm), epochs::epoch_of(comm), *stock.most) };
-        let count = {
+        let count = if shadows::is_of_shrink(epoch) {
+            1
+        } else {
             let mut all = lock(&MADE);
             let count = all.entry((number, epoch)).or_default();
             *count = (*count + 1) % CLAIMED;

@@ -13,8 +13,8 @@ use crate::openmpi::Library;
 use crate::requests::Request;
 use crate::statement::Statement;
 
-/// Bits of the epoch that neither Open MPI sets nor [`epochs`](crate::epochs) does: of every shadow, and of those that are
-/// there before what they are a shadow of.
+/// Bits of the epoch that neither Open MPI sets nor [`epochs`](crate::epochs) does: of every shadow that is made here, and of those
+/// that are there before what they are a shadow of. The second alone has one that `libringwatch` has made for a shrink.
 const SHADOW: u32 = 1 << 31;
 const EARLY: u32 = 1 << 30;
 /// `COLL_FTAGREE_EARLY_RETURNING`, the algorithm that agrees without blocking.
@@ -48,6 +48,17 @@ pub struct Shadows {
     group: unsafe extern "C" fn(Object, *mut Object) -> c_int,
     group_size: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
     group_free: unsafe extern "C" fn(*mut Object) -> c_int,
+}
+
+/// Whether a communicator that lives is a shadow, in an Open MPI that fits; in another one the answer means nothing.
+pub fn is_one(comm: Object) -> bool {
+    // SAFETY: a word within any communicator.
+    unsafe { epochs::epoch_of(comm) & (SHADOW | EARLY) != 0 }
+}
+
+/// The same of one that is for a single shrink, by its epoch.
+pub fn is_of_shrink(epoch: u32) -> bool {
+    epoch & (SHADOW | EARLY) == EARLY
 }
 
 impl Shadows {
@@ -127,11 +138,24 @@ impl Shadows {
     ///
     /// # Safety
     /// No agreement is under way there.
-    pub unsafe fn free(&self, classes: &Classes, mut shadow: Object, module: Object) {
-        // SAFETY: as required of the caller; nobody else knows them.
+    pub unsafe fn free(&self, classes: &Classes, shadow: Object, module: Object) {
+        // SAFETY: as required of the caller; nobody begins an agreement there any more.
         unsafe {
-            (self.free_communicator)(&mut shadow);
+            self.let_go(shadow);
             classes.destroy(module);
+        }
+    }
+
+    /// Gives up a reference to a shadow; the last one frees it.
+    ///
+    /// # Safety
+    /// [`Classes::hold`] has taken it.
+    pub unsafe fn let_go(&self, mut shadow: Object) {
+        // SAFETY: as required of the caller: whoever has the only reference is the only one who knows it.
+        unsafe {
+            if !Classes::give_back_if_shared(shadow) {
+                (self.free_communicator)(&mut shadow);
+            }
         }
     }
 

@@ -7,14 +7,20 @@
  *                  shared (waitall, several on each of three communicators);
  *                  turns (again and again, beginning with another one at each rank, beside a duplicate of a communicator in
  *                  which all live, by ranks that have other numbers of communicators free);
- *                  leave (MPI_Finalize at once), leave-some (the same, and only odd ranks start any) or leave-others
- *                  (odd ranks wait)
+ *                  agreeing (each communicator is agreed on and shrunk in other ways meanwhile, which comes to each rank
+ *                  at another moment); agreeing-death (without other shrinks, the second rank dies on the way);
+ *                  whole (shared, where nobody dies and there need be no fault tolerance);
+ *                  inherits (wait, after the communicator was given an attribute and an error handler);
+ *                  leave (MPI_Finalize at once), leave-some (the same, and only odd ranks start any), leave-others
+ *                  (odd ranks wait) or leave-world (the communicator is MPI_COMM_WORLD)
  *   COUNT          how many communicators, at most 16; they have the error scopes local, group, global, local, ...
  *   SECOND, THIRD  ranks that kill themselves while the requests are under way, or -1
  *
  * The harness kills the last rank after "blocked 0". Events are lines "rank nanoseconds event details": "shrunk I SIZE
- * SCOPE" for each communicator that works, "reloaded BYTES" of the right data, "dies DONE" of one that kills itself, DONE
- * being 0 if its last request is still under way.
+ * SCOPE" for each communicator that works, "reloaded BYTES" of the right data, "agreed COUNT" of results that are right,
+ * "round I CODE VALUE CODE VALUE SIZE" of two agreements and a shrink, "inherits ATTRIBUTE COPIED HANDLER" of an attribute,
+ * of the communicator that its copy function gets and of an error handler, "dies DONE" of one that kills itself, DONE being
+ * 0 if its last request is still under way.
  */
 #include <mpi.h>
 #include <ringwatch.h>
@@ -139,12 +145,21 @@ static void count_requests(MPI_Comm comm) {
     }
 }
 
+/* Each rank is somewhere else with its requests after that. */
+static void go_on(int round, int count, MPI_Request *requests) {
+    int index, flag;
+    for (int turns = (world_rank * 7 + round * 3) % 11 * 20; turns > 0; turns--)
+        must(MPI_Testany(count, requests, &index, &flag, MPI_STATUS_IGNORE), "test");
+}
+
 static void leave(const char *how, int shrinks, MPI_Comm *comms) {
     static MPI_Comm next[MOST];
     static MPI_Request requests[MOST];
-    bool odd = world_rank % 2;
+    bool odd = world_rank % 2, world = !strcmp(how, "leave-world");
     if (strcmp(how, "leave-some") || odd)
-        for (int i = 0; i < shrinks; i++) must(MPIX_Comm_ishrink(comms[i], &next[i], &requests[i]), "start");
+        for (int i = 0; i < shrinks; i++)
+            must(MPIX_Comm_ishrink(world ? MPI_COMM_WORLD : comms[i], &next[i], &requests[i]), "start");
+    if (world) go_on(0, shrinks, requests);
     if (world_rank == second) raise(SIGKILL);
     if (!strcmp(how, "leave-others") && odd) {
         complete("waitall", shrinks, requests);
@@ -156,7 +171,7 @@ static void leave(const char *how, int shrinks, MPI_Comm *comms) {
 static void shrink_all(const char *how, int shrinks, MPI_Comm *comms, MPI_Comm calm) {
     MPI_Comm next[MOST];
     MPI_Request requests[MOST];
-    bool shared = !strcmp(how, "shared");
+    bool shared = !strcmp(how, "shared") || !strcmp(how, "whole");
     for (bool all_work = false; !all_work;) {
         int works = true;
         for (int i = 0; i < shrinks; i++)
@@ -212,6 +227,86 @@ static void take_turns(int shrinks, MPI_Comm *comms, MPI_Comm calm) {
     event("took %d", ROUNDS);
 }
 
+static void agree_beside(int shrinks, MPI_Comm *comms) {
+    MPI_Comm next[MOST], at_once;
+    MPI_Request shrinking[MOST], agreeing;
+    int agreed = 0;
+    for (int i = 0; i < shrinks; i++) MPIX_Comm_failure_ack(comms[i]);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < shrinks; i++) {
+            int early = ~(1 << world_rank) & (round << 8 | 0xff), late = early ^ 1 << 9;
+            must(MPIX_Comm_ishrink(comms[i], &next[i], &shrinking[i]), "start");
+            go_on(round, i + 1, shrinking);
+            must(MPIX_Comm_iagree(comms[i], &early, &agreeing), "iagree");
+            go_on(round + 1, i + 1, shrinking);
+            must(MPIX_Comm_agree(comms[i], &late), "agree");
+            must(MPI_Wait(&agreeing, MPI_STATUS_IGNORE), "wait for iagree");
+            /* The last rank is dead, and the bits of all others are taken away. */
+            agreed += early == (round << 8 | 1 << (size - 1)) && late == (early ^ 1 << 9);
+            must(MPIX_Comm_shrink(comms[i], &at_once), "shrink");
+            agreed += adds_up(at_once, i + 1);
+            MPI_Comm_free(&at_once);
+        }
+        complete("waitall", shrinks, shrinking);
+        for (int i = 0; i < shrinks; i++) {
+            agreed += adds_up(next[i], i + 1);
+            if (round == ROUNDS - 1) describe(i, next[i]);
+            MPI_Comm_free(&next[i]);
+        }
+    }
+    event("agreed %d", agreed);
+}
+
+/* The second rank dies between two of these steps. */
+static void agree_beside_a_death(MPI_Comm comm) {
+    for (int round = 0; round < ROUNDS; round++) {
+        int early = ~(1 << world_rank), late = early, early_code, late_code, members;
+        MPI_Request shrinking, agreeing;
+        MPI_Comm next;
+        MPIX_Comm_failure_ack(comm);
+        must(MPIX_Comm_ishrink(comm, &next, &shrinking), "start");
+        go_on(round, 1, &shrinking);
+        must(MPIX_Comm_iagree(comm, &early, &agreeing), "iagree");
+        if (world_rank == second && round == ROUNDS / 2) raise(SIGKILL);
+        late_code = MPIX_Comm_agree(comm, &late);
+        early_code = MPI_Wait(&agreeing, MPI_STATUS_IGNORE);
+        complete("wait", 1, &shrinking);
+        MPI_Comm_size(next, &members);
+        event("round %d %d %x %d %x %d", round, early_code, early, late_code, late, members);
+        MPI_Comm_free(&next);
+    }
+}
+
+static MPI_Comm copied_from = MPI_COMM_NULL;
+
+static int note_copy(MPI_Comm from, int key, void *extra, void *value, void *copy, int *copies) {
+    (void)key, (void)extra;
+    copied_from = from;
+    *(void **)copy = value;
+    return *copies = true, MPI_SUCCESS;
+}
+
+static void ignore(MPI_Comm *comm, int *code, ...) { (void)comm, (void)code; }
+
+static void inherit(MPI_Comm comm) {
+    static int value;
+    MPI_Errhandler handler, inherited;
+    MPI_Request request;
+    MPI_Comm next;
+    int key, *found, has_it, is_its_own, is_same;
+    MPI_Comm_create_errhandler(ignore, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    MPI_Comm_create_keyval(note_copy, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+    MPI_Comm_set_attr(comm, key, &value);
+    must(MPIX_Comm_ishrink(comm, &next, &request), "start");
+    must(MPI_Wait(&request, MPI_STATUS_IGNORE), "wait");
+    is_its_own = copied_from == comm;
+    MPI_Comm_get_attr(next, key, &found, &has_it);
+    MPI_Comm_get_errhandler(next, &inherited);
+    is_same = inherited == handler;
+    event("inherits %d %d %d", has_it && found == &value, is_its_own, is_same);
+}
+
 int main(int count, char **arguments) {
     static const char *scopes[] = {"local", "group", "global"};
     MPI_Comm comms[MOST], calm;
@@ -233,15 +328,20 @@ int main(int count, char **arguments) {
         MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comms[i]);
         MPI_Info_free(&info);
     }
-    MPI_Irecv(&never, 1, MPI_INT, size - 1, 9, calm, &from_victim);
-    MPI_Barrier(calm);
-    event("blocked 0");
-    if (world_rank == size - 1)
-        for (;;) pause();
-    wait_for_death(&from_victim);
+    if (strcmp(how, "whole")) {
+        MPI_Irecv(&never, 1, MPI_INT, size - 1, 9, calm, &from_victim);
+        MPI_Barrier(calm);
+        event("blocked 0");
+        if (world_rank == size - 1)
+            for (;;) pause();
+        wait_for_death(&from_victim);
+    }
 
     if (!strncmp(how, "leave", 5)) leave(how, shrinks, comms);
     else if (!strcmp(how, "turns")) take_turns(shrinks, comms, calm);
+    else if (!strcmp(how, "agreeing")) agree_beside(shrinks, comms);
+    else if (!strcmp(how, "agreeing-death")) agree_beside_a_death(comms[0]);
+    else if (!strcmp(how, "inherits")) inherit(comms[0]);
     else shrink_all(how, shrinks, comms, calm);
     if (!strcmp(how, "free")) count_requests(comms[0]);
     event("finalized %d", MPI_Finalize());

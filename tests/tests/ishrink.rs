@@ -142,6 +142,68 @@ fn beside_each_other_and_a_duplicate_in_any_order() {
     });
 }
 
+/// Agreements and other shrinks of the same communicator, which come before one step of a shrink at some ranks and after it
+/// at others, are not taken for it.
+#[test]
+fn beside_agreements_on_the_same_communicator() {
+    in_lab(|lab| {
+        let count = 3;
+        let outcome = shrink(lab, in_c(), "agreeing", count, &[]);
+        for rank in outcome.survivors(&[FIRST]) {
+            let agreed = outcome.diaries.first(rank, "agreed").and_then(|entry| entry.number(0));
+            let all = 20 * 3 * count as u32;
+            outcome.require(agreed == Some(all), &format!("rank {rank} has {all} right results, not {agreed:?}"));
+        }
+    });
+}
+
+/// All survivors hear the same of each agreement, and make the same communicators.
+#[test]
+fn beside_agreements_while_another_one_dies() {
+    in_lab(|lab| {
+        let outcome = survive(lab, in_c(), "agreeing-death", 1, &[6]);
+        let rounds_of = |rank| -> Vec<_> {
+            let rounds = outcome.diaries.of(rank).filter(|entry| entry.event == "round");
+            rounds.map(|entry| entry.text()).collect()
+        };
+        let survivors = outcome.survivors(&[FIRST, 6]);
+        let rounds = rounds_of(survivors[0]);
+        outcome.require(rounds.len() == 20, &format!("twenty rounds: {rounds:?}"));
+        for rank in survivors {
+            outcome
+                .require(rounds_of(rank) == rounds, &format!("rank {rank} has {rounds:?}, not {:?}", rounds_of(rank)));
+        }
+        outcome.require(rounds[19].ends_with(" 6"), &format!("the last communicator has six members: {}", rounds[19]));
+    });
+}
+
+#[test]
+fn attributes_and_error_handler_are_those_of_the_communicator() {
+    in_lab(|lab| {
+        let outcome = survive(lab, in_c(), "inherits", 1, &[]);
+        for rank in outcome.survivors(&[FIRST]) {
+            let inherits = outcome.diaries.first(rank, "inherits").map(|entry| entry.text());
+            outcome.require(inherits.as_deref() == Some("1 1 1"), &format!("rank {rank} inherits all: {inherits:?}"));
+        }
+    });
+}
+
+/// Without fault tolerance nobody can be missing, and agreements are collective operations.
+#[test]
+fn without_fault_tolerance_they_are_duplicates() {
+    in_lab(|lab| {
+        let job = Job::new().without_fault_tolerance().diarist(in_c());
+        let outcome = job.arguments(&["whole", "12", "-1", "-1"]).run(lab);
+        outcome.require(outcome.diaries.all("wrong").next().is_none(), "no call fails");
+        for rank in 0..8 {
+            let sizes = outcome.diaries.of(rank).filter(|entry| entry.event == "shrunk").map(|entry| entry.number(1));
+            outcome.require(sizes.eq([Some(8); 12]), &format!("rank {rank} has twelve communicators of all"));
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
+
 /// A request that is freed early is carried out all the same, and given back then.
 #[test]
 fn a_request_is_freed_early() {
@@ -161,7 +223,7 @@ fn a_request_is_freed_early() {
 #[test]
 fn requests_are_under_way_in_finalize() {
     in_lab(|lab| {
-        for how in ["leave", "leave-some"] {
+        for how in ["leave", "leave-some", "leave-world"] {
             survive(lab, in_c(), how, 8, &[]);
             survive(lab, in_c(), how, 8, &[5]);
         }
