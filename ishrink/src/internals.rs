@@ -39,6 +39,9 @@ type SetCommunicator = unsafe extern "C" fn(
 ) -> c_int;
 /// `ompi_comm_rank_failure_callback_t`: a member of a communicator, and whether it is of the other group.
 pub type MemberDied = unsafe extern "C" fn(Handle, c_int, bool);
+/// `MPI_Comm_copy_attr_function` and `MPI_Comm_delete_attr_function`.
+type Copied = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+type Deleted = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void) -> c_int;
 /// What the runtime calls back.
 type Done = unsafe extern "C" fn(c_int, *mut c_void);
 type Spawned = unsafe extern "C" fn(c_int, *const c_char, *mut c_void);
@@ -61,6 +64,9 @@ pub struct Internals {
     pub free_communicator: unsafe extern "C" fn(*mut Handle) -> c_int,
     /// A module that counts the agreements of a communicator, and its priority; null without fault tolerance.
     pub agreements_of: unsafe extern "C" fn(Handle, *mut c_int) -> Handle,
+    pub copies_nothing: Copied,
+    pub create_attribute: unsafe extern "C" fn(Copied, Deleted, *mut c_int, *mut c_void) -> c_int,
+    pub set_attribute: unsafe extern "C" fn(Handle, c_int, *mut c_void) -> c_int,
     /// The address of the function that is told of the deaths of members.
     pub member_died: *mut *mut c_void,
     pub open_port: unsafe extern "C" fn(*mut c_char) -> c_int,
@@ -146,6 +152,9 @@ impl Internals {
                 activate: find!(c"ompi_comm_activate"),
                 free_communicator: find!(c"ompi_comm_free"),
                 agreements_of: find!(c"mca_coll_ftagree_comm_query"),
+                copies_nothing: find!(c"OMPI_C_MPI_COMM_NULL_COPY_FN"),
+                create_attribute: find!(c"PMPI_Comm_create_keyval"),
+                set_attribute: find!(c"PMPI_Comm_set_attr"),
                 member_died: address(c"ompi_rank_failure_cbfunc")?.cast(),
                 open_port: find!(c"ompi_dpm_open_port"),
                 start_processes: find!(c"ompi_dpm_spawn"),

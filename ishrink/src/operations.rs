@@ -1,10 +1,9 @@
 //! The shrinks under way: requests that Open MPI uses inside, and the promises that are kept when they have completed. While
 //! there are any, the progress loop looks which have.
 //!
-//! Each agrees on a [shadow](crate::shadows) of its communicator, beside others of the same one. Without fault tolerance there is
-//! none, and its agreements are collective operations of the communicator, in the order in which they begin; and without
-//! ringwatch's plugin Open MPI numbers what is made, which takes two of the same origin for each other (`comm_cid.c:646`). Those
-//! of one communicator are carried out one after another then.
+//! Each agrees on a [shadow](crate::shadows) of its communicator, and waits until those have ended that have it before. Without
+//! fault tolerance there is none, and its agreements are collective operations of the communicator, in the order in which they
+//! begin: those of one communicator are carried out one after another then.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
@@ -15,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use crate::internals::Internals;
 use crate::openmpi::{ERR_UNSUPPORTED, Handle, OpenMpi};
 use crate::promises::{Promise, Target};
-use crate::shadows::{self, Shadow};
+use crate::shadows::Shadow;
 
 struct Operation {
     promise: Promise,
@@ -41,7 +40,7 @@ struct Operations {
 unsafe impl Send for Operations {}
 
 static UNDER_WAY: Mutex<Operations> = Mutex::new(Operations { all: Vec::new(), inner: Vec::new() });
-/// The communicators whose shrinks are carried out one after another, each with what waits for its turn there.
+/// The places where a shrink is carried out, each with those that wait for it.
 static LINES: Mutex<BTreeMap<usize, VecDeque<(Place, Promise)>>> = Mutex::new(BTreeMap::new());
 /// Somebody looks which have completed, and has them with him.
 static LOOKING: AtomicBool = AtomicBool::new(false);
@@ -60,10 +59,10 @@ fn lines() -> MutexGuard<'static, BTreeMap<usize, VecDeque<(Place, Promise)>>> {
 /// An intracommunicator that lives, and a variable that stays where it is until the operation has completed.
 pub unsafe fn start(mpi: &OpenMpi, comm: Handle, target: Target) -> Result<Handle, c_int> {
     let inside = Internals::get().ok_or(ERR_UNSUPPORTED)?;
-    // SAFETY: as required of the caller; the promise keeps the communicator.
+    // SAFETY: as required of the caller.
     let (promise, shadow) = unsafe {
         let promise = Promise::new(mpi, comm, target)?;
-        match Shadow::new(inside, comm) {
+        match Shadow::take(inside, comm) {
             Ok(shadow) => (promise, shadow),
             Err(code) => {
                 promise.withdraw(mpi);
@@ -71,17 +70,15 @@ pub unsafe fn start(mpi: &OpenMpi, comm: Handle, target: Target) -> Result<Handl
             }
         }
     };
-    let request = promise.request();
-    let place = Place { comm, shadow };
-    if place.is_in_line() {
-        let mut lines = lines();
-        if let Some(line) = lines.get_mut(&(comm as usize)) {
-            line.push_back((place, promise));
-            return Ok(request);
-        }
-        lines.insert(comm as usize, VecDeque::new());
+    let (request, place) = (promise.request(), Place { comm, shadow });
+    let mut lines = lines();
+    if let Some(line) = lines.get_mut(&place.key()) {
+        line.push_back((place, promise));
+        return Ok(request);
     }
-    // SAFETY: as required of the caller.
+    lines.insert(place.key(), VecDeque::new());
+    drop(lines);
+    // SAFETY: as required of the caller; the promise keeps the communicator.
     match unsafe { begin(mpi, place, promise) } {
         Ok(()) => Ok(request),
         Err((place, promise, code)) => {
@@ -100,7 +97,7 @@ unsafe fn begin(mpi: &OpenMpi, place: Place, promise: Promise) -> Result<(), (Pl
     let mut inner = std::ptr::null_mut();
     let made = Box::into_raw(Box::new(std::ptr::null_mut()));
     // SAFETY: as required of the caller, and room for the answers for as long as Open MPI writes them.
-    let status = unsafe { (mpi.ishrink)(place.handle(), made, &mut inner) };
+    let status = unsafe { (mpi.ishrink)(place.begin(), made, &mut inner) };
     if status != 0 {
         // SAFETY: made above, and nobody else has it.
         drop(unsafe { Box::from_raw(made) });
@@ -118,39 +115,41 @@ unsafe fn begin(mpi: &OpenMpi, place: Place, promise: Promise) -> Result<(), (Pl
 unsafe impl Send for Place {}
 
 impl Place {
-    fn handle(&self) -> Handle {
-        self.shadow.as_ref().map_or(self.comm, Shadow::handle)
+    /// What tells it from others.
+    fn key(&self) -> usize {
+        self.shadow.as_ref().map_or(self.comm as usize, Shadow::key)
     }
 
-    fn is_in_line(&self) -> bool {
-        self.shadow.is_none() || !shadows::ringwatch_is_told_of_deaths()
+    /// The communicator on which an operation agrees that begins now.
+    fn begin(&self) -> Handle {
+        self.shadow.as_ref().map_or(self.comm, Shadow::begin)
     }
 
-    /// The operation has ended: begins the next one that can be begun, if it was in line.
+    /// The operation has ended: begins the next one here that can be begun.
     fn leave(self, mpi: &OpenMpi) {
-        let (comm, mut was_in_line) = (self.comm, self.is_in_line());
-        self.free();
-        while was_in_line {
+        let key = self.key();
+        self.give_back();
+        loop {
             let mut lines = lines();
-            let Some((place, promise)) = lines.get_mut(&(comm as usize)).and_then(VecDeque::pop_front) else {
-                lines.remove(&(comm as usize));
+            let Some((place, promise)) = lines.get_mut(&key).and_then(VecDeque::pop_front) else {
+                lines.remove(&key);
                 return;
             };
             drop(lines);
             // SAFETY: the communicator lives until the operation has completed.
             match unsafe { begin(mpi, place, promise) } {
-                Ok(()) => was_in_line = false,
+                Ok(()) => return,
                 Err((place, promise, code)) => {
-                    place.free();
+                    place.give_back();
                     promise.keep(mpi, Err(code));
                 }
             }
         }
     }
 
-    fn free(self) {
+    fn give_back(self) {
         if let (Some(shadow), Some(inside)) = (self.shadow, Internals::get()) {
-            shadow.free(inside);
+            shadow.give_back(inside);
         }
     }
 }

@@ -253,21 +253,33 @@ impl Internals {
 
     /// The ranks of the members that are known to be dead.
     pub fn dead_members(&self, comm: Object) -> Vec<c_int> {
-        let (mut dead, mut whole) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: a communicator that lives, and room for the answers, which are given back.
-        unsafe {
-            if (self.failed)(comm, &mut dead) != 0 {
-                return Vec::new();
-            }
+        let translate = |dead| {
+            let mut whole = std::ptr::null_mut();
             let count = self.number(self.group_size, dead);
             let from: Vec<c_int> = (0..count).collect();
             let mut ranks = vec![0; from.len()];
-            if count > 0 && (self.group)(comm, &mut whole) == 0 {
-                (self.translate)(dead, count, from.as_ptr(), whole, ranks.as_mut_ptr());
-                (self.group_free)(&mut whole);
+            // SAFETY: a communicator that lives, and room for the answers, which are given back.
+            unsafe {
+                if count > 0 && (self.group)(comm, &mut whole) == 0 {
+                    (self.translate)(dead, count, from.as_ptr(), whole, ranks.as_mut_ptr());
+                    (self.group_free)(&mut whole);
+                }
             }
-            (self.group_free)(&mut dead);
             ranks
+        };
+        self.with_dead_members(comm, translate).unwrap_or_default()
+    }
+
+    /// Calls `then` with the group of the members that are known to be dead.
+    pub fn with_dead_members<T>(&self, comm: Object, then: impl FnOnce(Object) -> T) -> Option<T> {
+        let mut dead = std::ptr::null_mut();
+        // SAFETY: a communicator that lives, and room for the answer, which is given back.
+        unsafe {
+            let result = ((self.failed)(comm, &mut dead) == 0).then(|| then(dead));
+            if result.is_some() {
+                (self.group_free)(&mut dead);
+            }
+            result
         }
     }
 

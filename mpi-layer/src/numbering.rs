@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::panic::catch_unwind;
 use std::sync::{Mutex, OnceLock};
 
-use crate::agreements::Begin;
+use crate::agreements::{self, Begin};
 use crate::claims::{Claim, Origin, Outcome};
 use crate::constructors::Number;
 use crate::epochs::{self, CONTEXT_BASE, CONTEXT_ID, EPOCH};
@@ -77,7 +77,7 @@ static STOCK: OnceLock<Option<Stock>> = OnceLock::new();
 static CLAIMS: Mutex<BTreeSet<c_int>> = Mutex::new(BTreeSet::new());
 /// By their requests.
 static UNDER_WAY: Mutex<BTreeMap<usize, Numbering>> = Mutex::new(BTreeMap::new());
-/// How many communicators were made here of each, by its number and its epoch; of one that is for a single shrink it is one.
+/// How many communicators were made here of each, by its number and its epoch. Its shadows have the same number.
 static MADE: Mutex<BTreeMap<(u64, u32), u32>> = Mutex::new(BTreeMap::new());
 
 /// Stands where numbers are settled by a rank of a fault-tolerant job that is not watched: it has to do so as the others do. At
@@ -145,7 +145,8 @@ pub unsafe fn forget(comm: Object) {
     let mut made = lock(&MADE);
     if !made.is_empty() {
         // SAFETY: as required of the caller.
-        made.remove(&unsafe { (epochs::number_of(comm), epochs::epoch_of(comm)) });
+        let of = unsafe { (epochs::number_of(comm), epochs::epoch_of(comm)) };
+        made.retain(|one, _| *one != of && !(one.0 == of.0 && shadows::is_for_shrinks(one.1)));
     }
 }
 
@@ -218,9 +219,7 @@ impl Numbering {
     unsafe fn new(stock: &Stock, made: Object, comm: Object) -> Self {
         // SAFETY: as required of the caller.
         let (number, epoch, most) = unsafe { (epochs::number_of(comm), epochs::epoch_of(comm), *stock.most) };
-        let count = if shadows::is_of_shrink(epoch) {
-            1
-        } else {
+        let count = {
             let mut all = lock(&MADE);
             let count = all.entry((number, epoch)).or_default();
             *count = (*count + 1) % CLAIMED;
@@ -256,22 +255,27 @@ impl Numbering {
     /// As of [`new`](Self::new), and a request for constructors.
     unsafe fn agree(&mut self, mpi: &Internals, stock: &Stock, request: *mut Request) -> Result<(), c_int> {
         *self.bits = self.claim.stake(|number| stock.claim(number));
-        let (mut agreement, mut nobody, bits) = (std::ptr::null_mut(), stock.nobody, &raw mut *self.bits);
+        let (comm, bits, mut agreement) = (self.comm as Object, &raw mut *self.bits, std::ptr::null_mut());
         // SAFETY: as required of the caller. The function is that of the module beside it; the bits stay in their box until the
-        // agreement has ended; the group is Open MPI's own and is not changed.
-        let code = unsafe {
-            let slot = &mpi.table(self.comm as Object)[AGREEMENT];
+        // agreement has ended; the group is not changed.
+        let mut begin = |mut acknowledged: Object| unsafe {
+            let slot = &mpi.table(comm)[AGREEMENT];
             let begin = std::mem::transmute::<Object, Begin>(slot.function);
-            let (comm, kind) = (self.comm as Object, stock.integer);
-            let code = begin(bits.cast(), 1, kind, stock.and, &mut nobody, false, comm, &mut agreement, slot.module);
-            let is_begun = code == 0;
-            let code = if is_begun { (stock.append)(request, agreed, &raw const agreement, 1) } else { code };
-            if is_begun && code != 0 {
-                // It goes on, and writes there.
-                std::mem::forget(std::mem::take(&mut self.bits));
-            }
-            code
+            let (kind, and) = (stock.integer, stock.and);
+            begin(bits.cast(), 1, kind, and, &mut acknowledged, false, comm, &mut agreement, slot.module)
         };
+        // For a death that nobody has acknowledged Open MPI makes groups that it does not give back (`era_update_return_value`).
+        let begun = if agreements::somebody_died() {
+            mpi.with_dead_members(comm, begin).unwrap_or(ERR_INTERN)
+        } else {
+            begin(stock.nobody)
+        };
+        // SAFETY: as required of the caller.
+        let code = if begun == 0 { unsafe { (stock.append)(request, agreed, &raw const agreement, 1) } } else { begun };
+        if begun == 0 && code != 0 {
+            // It goes on, and writes there.
+            std::mem::forget(std::mem::take(&mut self.bits));
+        }
         if code == 0 {
             return Ok(());
         }

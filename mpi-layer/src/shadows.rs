@@ -14,7 +14,7 @@ use crate::requests::Request;
 use crate::statement::Statement;
 
 /// Bits of the epoch that neither Open MPI sets nor [`epochs`](crate::epochs) does: of every shadow that is made here, and of those
-/// that are there before what they are a shadow of. The second alone has one that `libringwatch` has made for a shrink.
+/// that are there before what they are a shadow of. The second alone has one that `libringwatch` has made for shrinks.
 const SHADOW: u32 = 1 << 31;
 const EARLY: u32 = 1 << 30;
 /// `COLL_FTAGREE_EARLY_RETURNING`, the algorithm that agrees without blocking.
@@ -56,8 +56,8 @@ pub fn is_one(comm: Object) -> bool {
     unsafe { epochs::epoch_of(comm) & (SHADOW | EARLY) != 0 }
 }
 
-/// The same of one that is for a single shrink, by its epoch.
-pub fn is_of_shrink(epoch: u32) -> bool {
+/// The same of one that is for shrinks, by its epoch.
+pub fn is_for_shrinks(epoch: u32) -> bool {
     epoch & (SHADOW | EARLY) == EARLY
 }
 

@@ -129,7 +129,8 @@ class Calls:
             added = (self.added(figure, scope).text("{:+.1f}".format) for scope in Scopes.SCOPES)
             rows.append((figure, "", f"{decile(self.off(figure)):.1f}", *added))
         return ("A message of 8 B to itself, an allreduce of one rank, and a turn of the progress loop (MPI_Test), with ringwatch\n"
-                "and without (uninstalled), both with --with-ft ulfm: lowest deciles of the processes, of each the best round.", rows)
+                "and without (uninstalled), both with --with-ft ulfm: lowest deciles of the processes, of each the best round. The\n"
+                "ranks named above are those of the times with which the goals compare.", rows)
 
     def goals(self):
         for figure, whole in self.FIGURES.items():

@@ -9,6 +9,7 @@
  *                  which all live, by ranks that have other numbers of communicators free);
  *                  agreeing (each communicator is agreed on and shrunk in other ways meanwhile, which comes to each rank
  *                  at another moment); agreeing-death (without other shrinks, the second rank dies on the way);
+ *                  waves (more at once on one communicator than agree at once, and very many in all);
  *                  whole (shared, where nobody dies and there need be no fault tolerance);
  *                  inherits (wait, after the communicator was given an attribute and an error handler);
  *                  leave (MPI_Finalize at once), leave-some (the same, and only odd ranks start any), leave-others
@@ -19,13 +20,14 @@
  * The harness kills the last rank after "blocked 0". Events are lines "rank nanoseconds event details": "shrunk I SIZE
  * SCOPE" for each communicator that works, "reloaded BYTES" of the right data, "agreed COUNT" of results that are right,
  * "round I CODE VALUE CODE VALUE SIZE" of two agreements and a shrink, "inherits ATTRIBUTE COPIED HANDLER" of an attribute,
- * of the communicator that its copy function gets and of an error handler, "dies DONE" of one that kills itself, DONE being
+ * of the communicator that its copy function gets and of an error handler, "resident KIB" of memory, "dies DONE" of one that kills itself, DONE being
  * 0 if its last request is still under way.
  */
 #include <mpi.h>
 #include <ringwatch.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -167,6 +169,13 @@ static void leave(const char *how, int shrinks, MPI_Comm *comms) {
     }
 }
 
+/* Whether members add up their numbers of a communicator, and nobody else's. */
+static bool adds_up(MPI_Comm comm, int number) {
+    int sum = 0, members;
+    MPI_Comm_size(comm, &members);
+    return MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS && sum == number * members;
+}
+
 /* Until all communicators work: a member may have died too late for the agreement. */
 static void shrink_all(const char *how, int shrinks, MPI_Comm *comms, MPI_Comm calm) {
     MPI_Comm next[MOST];
@@ -184,23 +193,13 @@ static void shrink_all(const char *how, int shrinks, MPI_Comm *comms, MPI_Comm c
         for (int i = 0; i < shrinks; i++)
             if (MPIX_Comm_agree(next[i], &works) != MPI_SUCCESS) works = false;
         for (int i = 0; i < shrinks && works; i++) {
-            int one = i + 1, sum = 0, members;
-            MPI_Comm_size(next[i], &members);
-            works = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, next[i]) == MPI_SUCCESS && sum == one * members;
+            works = adds_up(next[i], i + 1);
             if (!works) MPIX_Comm_revoke(next[i]);
         }
         all_work = MPIX_Comm_agree(next[0], &works) == MPI_SUCCESS && works;
         for (int i = 0; i < shrinks; i++) comms[i] = next[i];
     }
     for (int i = 0; i < shrinks; i++) describe(i, comms[i]);
-}
-
-/* Whether members add up their numbers of a communicator, and nobody else's. */
-static bool adds_up(MPI_Comm comm, int number) {
-    int sum = 0, members;
-    MPI_Comm_size(comm, &members);
-    must(MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, comm), "allreduce");
-    return sum == number * members;
 }
 
 static void take_turns(int shrinks, MPI_Comm *comms, MPI_Comm calm) {
@@ -277,6 +276,31 @@ static void agree_beside_a_death(MPI_Comm comm) {
     }
 }
 
+static long resident(void) {
+    long all, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld %ld", &all, &pages) != 2) event("wrong statm");
+    fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void make_waves(MPI_Comm comm) {
+    enum { WAVES = 240, AT_ONCE = 40 };
+    MPI_Comm next[AT_ONCE];
+    MPI_Request requests[AT_ONCE];
+    for (int wave = 1; wave <= WAVES; wave++) {
+        int right = 0;
+        for (int i = 0; i < AT_ONCE; i++) must(MPIX_Comm_ishrink(comm, &next[i], &requests[i]), "start");
+        must(MPI_Waitall(AT_ONCE, requests, MPI_STATUSES_IGNORE), "waitall");
+        for (int i = 0; i < AT_ONCE; i++) {
+            right += wave > 1 || adds_up(next[i], i + 1);
+            MPI_Comm_free(&next[i]);
+        }
+        if (right != AT_ONCE) event("wrong sums %d", right);
+        if (wave % (WAVES / 3) == 0) event("resident %ld", resident());
+    }
+}
+
 static MPI_Comm copied_from = MPI_COMM_NULL;
 
 static int note_copy(MPI_Comm from, int key, void *extra, void *value, void *copy, int *copies) {
@@ -341,6 +365,7 @@ int main(int count, char **arguments) {
     else if (!strcmp(how, "turns")) take_turns(shrinks, comms, calm);
     else if (!strcmp(how, "agreeing")) agree_beside(shrinks, comms);
     else if (!strcmp(how, "agreeing-death")) agree_beside_a_death(comms[0]);
+    else if (!strcmp(how, "waves")) make_waves(comms[0]);
     else if (!strcmp(how, "inherits")) inherit(comms[0]);
     else shrink_all(how, shrinks, comms, calm);
     if (!strcmp(how, "free")) count_requests(comms[0]);

@@ -188,6 +188,20 @@ fn attributes_and_error_handler_are_those_of_the_communicator() {
     });
 }
 
+/// Those that find all shadows of the communicator taken wait; and 3,200 of them leave less than 512 KiB behind, 160 bytes each.
+#[test]
+fn very_many_on_one_communicator() {
+    in_lab(|lab| {
+        let outcome = survive(lab, in_c(), "waves", 1, &[]);
+        for rank in outcome.survivors(&[FIRST]) {
+            let resident = outcome.diaries.of(rank).filter(|entry| entry.event == "resident");
+            let kib: Vec<_> = resident.filter_map(|entry| entry.number(0)).collect();
+            let holds = kib.len() == 3 && kib[2] < kib[1] + 512;
+            outcome.require(holds, &format!("rank {rank} needs no more memory in the end, in KiB: {kib:?}"));
+        }
+    });
+}
+
 /// Without fault tolerance nobody can be missing, and agreements are collective operations.
 #[test]
 fn without_fault_tolerance_they_are_duplicates() {
