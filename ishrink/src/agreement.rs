@@ -1,14 +1,13 @@
-//! Where this library stands in front of Open MPI's own operation: in its agreements, and where it makes the communicator. It
-//! does so by defining the exported names of these functions, so it must come before libmpi.
+//! Where this library stands in front of Open MPI's own operation: in its agreements, where it makes the communicator, and where
+//! it gives its request back. It does so by defining the exported names of these functions, so it must come before libmpi.
 //!
 //! The operation is called with a [shadow](crate::shadows). And when a member dies while it runs, its second agreement gets a
 //! group that has been freed (`comm_ft.c:537` of 5.0.7): it is given a new one.
 
 use std::ffi::{c_int, c_void};
 
-use crate::internals::Internals;
 use crate::openmpi::{ERR_UNSUPPORTED, Handle, OpenMpi};
-use crate::shadows;
+use crate::{operations, shadows};
 
 /// Whether Open MPI's calls of its agreement come here.
 pub fn is_in_front(mpi: &OpenMpi) -> bool {
@@ -82,49 +81,57 @@ pub unsafe extern "C" fn mca_coll_ftagree_iera_intra(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ompi_comm_set_nb(
     made: *mut Handle,
-    mut comm: Handle,
+    comm: Handle,
     local_size: c_int,
     local_ranks: *mut c_int,
     remote_size: c_int,
     remote_ranks: *mut c_int,
-    mut attributes: Handle,
-    mut errhandler: Handle,
+    attributes: Handle,
+    errhandler: Handle,
     local_group: Handle,
     remote_group: Handle,
     flags: u32,
     request: *mut Handle,
 ) -> c_int {
     let Some(mpi) = OpenMpi::get() else { return ERR_UNSUPPORTED };
-    let mut own = std::ptr::null_mut();
-    let inside = shadows::origin_of(comm).and_then(|origin| {
-        comm = origin;
-        Internals::get()
-    });
-    // SAFETY: passed on; of a shadow's communicator, which lives, with what belongs to that one.
+    // SAFETY: passed on; an operation's with what its communicator inherits, and no attributes yet.
     unsafe {
-        if let Some(inside) = inside {
-            attributes = shadows::attributes_of(comm);
-            if (inside.errhandler)(comm, &mut own) == 0 {
-                errhandler = own;
+        let make = |comm, attributes, errhandler| {
+            (mpi.make_communicator)(
+                made,
+                comm,
+                local_size,
+                local_ranks,
+                remote_size,
+                remote_ranks,
+                attributes,
+                errhandler,
+                local_group,
+                remote_group,
+                flags,
+                request,
+            )
+        };
+        let heir = operations::with_inheritance(made, |inheritance| {
+            let (origin, errhandler) = inheritance.origin();
+            let code = make(origin, std::ptr::null_mut(), errhandler);
+            if code == 0 {
+                inheritance.hand_over(*made);
             }
-        }
-        let code = (mpi.make_communicator)(
-            made,
-            comm,
-            local_size,
-            local_ranks,
-            remote_size,
-            remote_ranks,
-            attributes,
-            errhandler,
-            local_group,
-            remote_group,
-            flags,
-            request,
-        );
-        if let Some(inside) = inside.filter(|_| !own.is_null()) {
-            (inside.errhandler_free)(&mut own);
-        }
-        code
+            code
+        });
+        heir.unwrap_or_else(|| make(comm, attributes, errhandler))
     }
+}
+
+/// Open MPI gives the request of an operation back when a step fails, and completes it after that: whoever waits for it would
+/// give it back for the second time (`comm_ft.c:605` of 5.0.7, `comm_request.c:178`).
+///
+/// # Safety
+/// Called by Open MPI in place of its own function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ompi_comm_request_return(request: Handle) {
+    let Some(mpi) = OpenMpi::get().filter(|_| !operations::is_under_way(request)) else { return };
+    // SAFETY: passed on as it came.
+    unsafe { (mpi.give_request_back)(request) };
 }

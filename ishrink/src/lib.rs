@@ -8,6 +8,7 @@ mod agreement;
 mod dynamic;
 mod fibers;
 mod fortran;
+mod inheritance;
 mod internals;
 mod members;
 mod objects;

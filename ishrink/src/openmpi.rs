@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 pub const ERR_COMM: c_int = 5;
 pub const ERR_ARG: c_int = 13;
 pub const ERR_OTHER: c_int = 16;
+pub const ERR_INTERN: c_int = 17;
 pub const ERR_INFO: c_int = 34;
 pub const ERR_PORT: c_int = 43;
 pub const ERR_SPAWN: c_int = 50;
@@ -66,7 +67,7 @@ pub struct OpenMpi {
     pub register_progress: unsafe extern "C" fn(Progress) -> c_int,
     pub unregister_progress: unsafe extern "C" fn(Progress) -> c_int,
     finalized: unsafe extern "C" fn(*mut c_int) -> c_int,
-    pub testany: unsafe extern "C" fn(c_int, *mut Handle, *mut c_int, *mut c_int, *mut c_void) -> c_int,
+    pub give_request_back: unsafe extern "C" fn(Handle),
     pub request_start: unsafe extern "C" fn(Query, Free, Cancel, *mut c_void, *mut Handle) -> c_int,
     pub request_complete: unsafe extern "C" fn(Handle) -> c_int,
     pub request_free: unsafe extern "C" fn(*mut Handle) -> c_int,
@@ -99,7 +100,7 @@ impl OpenMpi {
                 register_progress: function(library, c"opal_progress_register")?,
                 unregister_progress: function(library, c"opal_progress_unregister")?,
                 finalized: function(library, c"PMPI_Finalized")?,
-                testany: function(library, c"PMPI_Testany")?,
+                give_request_back: function(library, c"ompi_comm_request_return")?,
                 request_start: function(library, c"PMPI_Grequest_start")?,
                 request_complete: function(library, c"PMPI_Grequest_complete")?,
                 request_free: function(library, c"PMPI_Request_free")?,
@@ -157,6 +158,11 @@ impl OpenMpi {
         unsafe { (self.call_errhandler)(comm, code) };
         code
     }
+}
+
+/// What MPI calls a code of Open MPI's inside, which is negative.
+pub fn code_of(code: c_int) -> c_int {
+    if code < 0 { ERR_INTERN } else { code }
 }
 
 /// libmpi, in which what it is linked to is found, too; null if it is not there.

@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::fibers;
 use crate::internals::Internals;
@@ -162,6 +163,33 @@ unsafe fn complete(schedule: *mut Schedule, code: c_int) {
         let waiting = (&raw mut (*schedule).request.complete).replace(COMPLETED);
         if !waiting.is_null() {
             fibers::Sync::end(waiting, 0);
+        }
+    }
+}
+
+/// The error code of a request that has completed.
+///
+/// # Safety
+/// A request of Open MPI's that lives.
+pub unsafe fn result_of(request: *mut c_void) -> Option<c_int> {
+    let request = request.cast::<Request>();
+    // SAFETY: as required of the caller; another thread may complete it.
+    unsafe {
+        let complete = AtomicPtr::from_ptr(&raw mut (*request).complete).load(Ordering::Acquire);
+        (complete == COMPLETED).then(|| (*request).error)
+    }
+}
+
+/// Gives a request back.
+///
+/// # Safety
+/// One that has completed, and that nobody else has.
+pub unsafe fn give_back(request: *mut c_void) {
+    let mut request = request.cast::<Request>();
+    // SAFETY: as required of the caller.
+    unsafe {
+        if let Some(free) = (*request).free {
+            free(&mut request);
         }
     }
 }

@@ -9,8 +9,7 @@
 //! A communicator has several, which its shrinks take in turn: one at a time agrees on each. Open MPI keeps what was agreed on
 //! last on every communicator, and looks through all of that whenever something is agreed on.
 //!
-//! Open MPI does not find a shadow when it tells communicators of deaths, so it is told here. And what Open MPI makes of a
-//! shadow it makes of the communicator: attributes and error handler are those of that one, and copy functions get it.
+//! Open MPI does not find a shadow when it tells communicators of deaths, so it is told here.
 //!
 //! Without fault tolerance there is no such agreement, and no shadow.
 
@@ -24,11 +23,10 @@ use crate::objects;
 use crate::openmpi::{Handle, OpenMpi};
 
 /// Of `ompi_communicator_t`: what agreements tell communicators apart with, which is a name of two words and a count; the
-/// number in this process; attributes; and the table of collective functions.
+/// number in this process; and the table of collective functions.
 const NAME: usize = 0xa8;
 const EPOCH: usize = 0xe8;
 const NUMBER: usize = 0xd8;
-const ATTRIBUTES: usize = 0x120;
 const COLLECTIVES: usize = 0x158;
 /// The size of all that.
 pub const COMMUNICATOR_SIZE: usize = 384;
@@ -218,20 +216,6 @@ unsafe extern "C" fn ended(comm: Handle, _key: c_int, _value: *mut c_void, _extr
     // SAFETY: no shrink has them, and none will.
     free_ones.iter().for_each(|(shadow, known)| unsafe { free(inside, *shadow, known) });
     0
-}
-
-/// The communicator that one stands for which may be a shadow.
-pub fn origin_of(comm: Handle) -> Option<Handle> {
-    lock(&KNOWN).get(&(comm as usize)).map(|known| known.comm as Handle)
-}
-
-/// The attributes of a communicator, for which Open MPI has the address of a table; null if it has none.
-///
-/// # Safety
-/// One that lives.
-pub unsafe fn attributes_of(comm: Handle) -> Handle {
-    // SAFETY: as required of the caller.
-    unsafe { comm.byte_add(ATTRIBUTES).cast::<Handle>().read() }
 }
 
 /// An agreement is begun on a communicator, with a group of its dead members that is in this place. If it is a shadow,

@@ -20,8 +20,9 @@
  * The harness kills the last rank after "blocked 0". Events are lines "rank nanoseconds event details": "shrunk I SIZE
  * SCOPE" for each communicator that works, "reloaded BYTES" of the right data, "agreed COUNT" of results that are right,
  * "round I CODE VALUE CODE VALUE SIZE" of two agreements and a shrink, "inherits ATTRIBUTE COPIED HANDLER" of an attribute,
- * of the communicator that its copy function gets and of an error handler, "resident KIB" of memory, "dies DONE" of one that kills itself, DONE being
- * 0 if its last request is still under way.
+ * of the communicator that its copy function gets and of an error handler, "refused COUNT SUM" of an attribute whose copy
+ * function fails, and of a communicator without it, "resident KIB" of memory, "dies DONE" of one that kills itself, DONE
+ * being 0 if its last request is still under way.
  */
 #include <mpi.h>
 #include <ringwatch.h>
@@ -304,20 +305,28 @@ static void make_waves(MPI_Comm comm) {
 static MPI_Comm copied_from = MPI_COMM_NULL;
 
 static int note_copy(MPI_Comm from, int key, void *extra, void *value, void *copy, int *copies) {
+    MPI_Comm own;
     (void)key, (void)extra;
     copied_from = from;
     *(void **)copy = value;
+    MPI_Comm_dup(MPI_COMM_SELF, &own);
+    MPI_Comm_free(&own);
     return *copies = true, MPI_SUCCESS;
+}
+
+static int refuse_copy(MPI_Comm from, int key, void *extra, void *value, void *copy, int *copies) {
+    (void)from, (void)key, (void)extra, (void)value, (void)copy, (void)copies;
+    return MPI_ERR_OTHER;
 }
 
 static void ignore(MPI_Comm *comm, int *code, ...) { (void)comm, (void)code; }
 
-static void inherit(MPI_Comm comm) {
+static void inherit(MPI_Comm comm, MPI_Comm other) {
     static int value;
     MPI_Errhandler handler, inherited;
     MPI_Request request;
     MPI_Comm next;
-    int key, *found, has_it, is_its_own, is_same;
+    int key, *found, has_it, is_its_own, refused = 0;
     MPI_Comm_create_errhandler(ignore, &handler);
     MPI_Comm_set_errhandler(comm, handler);
     MPI_Comm_create_keyval(note_copy, MPI_COMM_NULL_DELETE_FN, &key, NULL);
@@ -327,8 +336,15 @@ static void inherit(MPI_Comm comm) {
     is_its_own = copied_from == comm;
     MPI_Comm_get_attr(next, key, &found, &has_it);
     MPI_Comm_get_errhandler(next, &inherited);
-    is_same = inherited == handler;
-    event("inherits %d %d %d", has_it && found == &value, is_its_own, is_same);
+    event("inherits %d %d %d", has_it && found == &value, is_its_own, inherited == handler);
+
+    MPI_Comm_create_keyval(refuse_copy, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+    MPI_Comm_set_attr(other, key, &value);
+    for (int i = 0; i < 20; i++) refused += MPIX_Comm_ishrink(other, &next, &request) == MPI_ERR_OTHER;
+    MPI_Comm_delete_attr(other, key);
+    must(MPIX_Comm_ishrink(other, &next, &request), "start");
+    must(MPI_Wait(&request, MPI_STATUS_IGNORE), "wait");
+    event("refused %d %d", refused, adds_up(next, 1));
 }
 
 int main(int count, char **arguments) {
@@ -366,7 +382,7 @@ int main(int count, char **arguments) {
     else if (!strcmp(how, "agreeing")) agree_beside(shrinks, comms);
     else if (!strcmp(how, "agreeing-death")) agree_beside_a_death(comms[0]);
     else if (!strcmp(how, "waves")) make_waves(comms[0]);
-    else if (!strcmp(how, "inherits")) inherit(comms[0]);
+    else if (!strcmp(how, "inherits")) inherit(comms[0], comms[1]);
     else shrink_all(how, shrinks, comms, calm);
     if (!strcmp(how, "free")) count_requests(comms[0]);
     event("finalized %d", MPI_Finalize());

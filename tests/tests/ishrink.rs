@@ -177,13 +177,16 @@ fn beside_agreements_while_another_one_dies() {
     });
 }
 
+/// Copy functions of attributes may make communicators, and fail.
 #[test]
 fn attributes_and_error_handler_are_those_of_the_communicator() {
     in_lab(|lab| {
-        let outcome = survive(lab, in_c(), "inherits", 1, &[]);
+        let outcome = survive(lab, in_c(), "inherits", 2, &[]);
         for rank in outcome.survivors(&[FIRST]) {
-            let inherits = outcome.diaries.first(rank, "inherits").map(|entry| entry.text());
-            outcome.require(inherits.as_deref() == Some("1 1 1"), &format!("rank {rank} inherits all: {inherits:?}"));
+            for (event, expected) in [("inherits", "1 1 1"), ("refused", "20 1")] {
+                let seen = outcome.diaries.first(rank, event).map(|entry| entry.text());
+                outcome.require(seen.as_deref() == Some(expected), &format!("rank {rank}: {event} {seen:?}"));
+            }
         }
     });
 }
