@@ -29,7 +29,7 @@ use crate::openmpi::{Library, ProcessName};
 use crate::receivers::{Descriptor, Receive, Segment};
 use crate::requests::Request;
 use crate::statement::ERR_INTERN;
-use crate::{REGISTERED, endpoints, orphans, receivers, shadows};
+use crate::{REGISTERED, endpoints, numbering, orphans, receivers, shadows};
 
 /// `MCA_BTL_TAG_FT_AGREE`, the place of agreements among the receivers of messages.
 const TAG: usize = 0x31;
@@ -114,6 +114,8 @@ unsafe extern "C" fn begin(
     module: Object,
 ) -> c_int {
     let Some(stock) = STOCK_BEGIN.get() else { return ERR_INTERN };
+    // SAFETY: what Open MPI passes. What a shrink contributes means nothing, and it does not look at the result.
+    let contribution = unsafe { numbering::claim_with(count, operation, updates, comm) }.unwrap_or(contribution);
     // SAFETY: the stock function with the arguments that were meant for it.
     inside(|| unsafe { stock(contribution, count, kind, operation, acknowledged, updates, comm, request, module) })
 }

@@ -79,6 +79,8 @@ const SERVED: (u32, u32) = (5, 0);
 /// Number of the job that mpirun itself starts.
 const FIRST_JOB: u32 = 1;
 
+/// This process is not watched, and others of its job are: it has to agree as they do.
+static IS_AMONG_WATCHED: AtomicBool = AtomicBool::new(false);
 static RANK: OnceLock<Rank> = OnceLock::new();
 /// How much of the log was reported to Open MPI.
 static SEEN: AtomicU32 = AtomicU32::new(0);
@@ -280,6 +282,7 @@ pub extern "C" fn rw_rank_open() -> c_int {
             if !Rank::is_among_watched() {
                 return NOT_AVAILABLE;
             }
+            IS_AMONG_WATCHED.store(true, Ordering::Relaxed);
             stay_loaded();
             return SUCCESS;
         };
@@ -296,7 +299,12 @@ pub extern "C" fn rw_rank_open() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_rank_collectives_found() -> c_int {
     guarded(|| {
-        let Some(rank) = RANK.get() else { return NOT_AVAILABLE };
+        let Some(rank) = RANK.get() else {
+            if IS_AMONG_WATCHED.load(Ordering::Relaxed) {
+                agreements::guard();
+            }
+            return NOT_AVAILABLE;
+        };
         rank.segment.note_changes(rank.slot, defaults::before_collectives_are_chosen(rank.segment.slots()));
         early::watch();
         agreements::guard();

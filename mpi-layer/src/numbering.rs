@@ -3,6 +3,9 @@
 //! Open MPI settles one number after the other, by two agreements each, and the shrinks that `MPIX_Comm_ishrink` has begun
 //! wait for each other meanwhile: over a network most of their time. Here [`claims`] are settled by one agreement, beside others.
 //!
+//! A shrink begins with an agreement on nothing but who is dead: the first numbers are claimed with it, and mostly no other
+//! agreement on them is needed.
+//!
 //! All living members are asked: they belong to one mpirun, and stand here alike. A death in the agreement changes nothing:
 //! whoever lives has claimed the number.
 
@@ -44,6 +47,7 @@ type Callback = unsafe extern "C" fn(*mut Request) -> c_int;
 
 struct Stock {
     next: Number,
+    complete: *mut Request,
     table: Object,
     take: unsafe extern "C" fn(Object, c_int, Object) -> bool,
     set: SetItem,
@@ -72,7 +76,17 @@ struct Numbering {
     bits: Box<c_int>,
 }
 
+/// What is claimed with the first agreement of a shrink.
+struct Early {
+    claim: Claim,
+    origin: Origin,
+    /// What the agreement reads and writes.
+    bits: Box<c_int>,
+}
+
 static STOCK: OnceLock<Option<Stock>> = OnceLock::new();
+/// By the communicators that are shrunk, or their shadows.
+static EARLY: Mutex<BTreeMap<usize, Early>> = Mutex::new(BTreeMap::new());
 /// The numbers that this process claims.
 static CLAIMS: Mutex<BTreeSet<c_int>> = Mutex::new(BTreeSet::new());
 /// By their requests.
@@ -107,6 +121,25 @@ unsafe extern "C" fn next(
     }
 }
 
+/// An agreement begins. If it is the first one of a shrink, or that once more because another death was seen, numbers are
+/// claimed with it: returns what this process contributes.
+///
+/// # Safety
+/// What Open MPI passes.
+pub unsafe fn claim_with(count: c_int, operation: Object, updates: bool, comm: Object) -> Option<Object> {
+    let stock = Stock::get().filter(|stock| updates && count == 1 && operation == stock.and)?;
+    let mut all = lock(&EARLY);
+    // Of a shrink that goes on in another agreement, or has failed.
+    let before = all.remove(&(comm as usize));
+    before.into_iter().for_each(|mut before| _ = before.claim.settle(0, |number| stock.free(number)));
+    // SAFETY: a communicator that lives, in an Open MPI that fits.
+    let (mut claim, origin) = unsafe { claim_for(stock, comm) };
+    let mut bits = Box::new(claim.stake(|number| stock.claim(number)));
+    let contribution = (&raw mut *bits).cast();
+    all.insert(comm as usize, Early { claim, origin, bits });
+    Some(contribution)
+}
+
 /// Begins to settle the number of a communicator that is made of `comm`, and returns the code; `None` if Open MPI has to do it.
 ///
 /// # Safety
@@ -120,7 +153,23 @@ pub unsafe fn begin(made: Object, comm: Object, mode: c_int, request: *mut *mut 
         // SAFETY: both live, and the first has its groups.
         unsafe {
             members::of(made)?;
-            Some(match Numbering::new(stock, made, comm).start(mpi, stock) {
+            let numbering = match lock(&EARLY).remove(&(comm as usize)) {
+                None => Numbering::new(stock, made, comm),
+                Some(Early { mut claim, origin, bits }) => {
+                    let outcome = claim.settle(*bits, |number| stock.free(number));
+                    let numbering = Numbering::go_on(made, comm, claim, origin);
+                    match outcome {
+                        Outcome::Number(number) => {
+                            numbering.give(number, stock);
+                            request.write(stock.complete);
+                            return Some(0);
+                        }
+                        Outcome::None => return Some(NO_ROOM),
+                        Outcome::Again => numbering,
+                    }
+                }
+            };
+            Some(match numbering.start(mpi, stock) {
                 Ok(begun) => {
                     request.write(begun);
                     0
@@ -177,6 +226,7 @@ impl Stock {
             }
             Some(Self {
                 next: library.function(NEXT)?,
+                complete: library.symbol(c"ompi_request_empty")?.cast(),
                 table: library.symbol(c"ompi_mpi_communicators")?,
                 take: library.function(c"opal_pointer_array_test_and_set_item")?,
                 set: library.function(SET_ITEM)?,
@@ -213,20 +263,35 @@ impl Stock {
     }
 }
 
+/// A claim of nothing yet, for the next communicator that is made of `comm`.
+///
+/// # Safety
+/// A communicator that lives and has its number, in an Open MPI that fits.
+unsafe fn claim_for(stock: &Stock, comm: Object) -> (Claim, Origin) {
+    // SAFETY: as required of the caller.
+    let (number, epoch, most) = unsafe { (epochs::number_of(comm), epochs::epoch_of(comm), *stock.most) };
+    let count = {
+        let mut all = lock(&MADE);
+        let count = all.entry((number, epoch)).or_default();
+        *count = (*count + 1) % CLAIMED;
+        *count
+    };
+    let origin = Origin { number, epoch, count };
+    (Claim::new(origin, most), origin)
+}
+
 impl Numbering {
     /// # Safety
     /// Communicators that live, the second with its number, in an Open MPI that fits.
     unsafe fn new(stock: &Stock, made: Object, comm: Object) -> Self {
         // SAFETY: as required of the caller.
-        let (number, epoch, most) = unsafe { (epochs::number_of(comm), epochs::epoch_of(comm), *stock.most) };
-        let count = {
-            let mut all = lock(&MADE);
-            let count = all.entry((number, epoch)).or_default();
-            *count = (*count + 1) % CLAIMED;
-            *count
-        };
-        let origin = Origin { number, epoch, count };
-        Self { made: made as usize, comm: comm as usize, claim: Claim::new(origin, most), origin, bits: Box::default() }
+        let (claim, origin) = unsafe { claim_for(stock, comm) };
+        Self::go_on(made, comm, claim, origin)
+    }
+
+    /// One that has claimed something before.
+    fn go_on(made: Object, comm: Object, claim: Claim, origin: Origin) -> Self {
+        Self { made: made as usize, comm: comm as usize, claim, origin, bits: Box::default() }
     }
 
     /// # Safety
