@@ -4,7 +4,7 @@
 //! spellings of a key that an info has say the same.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::handles::{Communicator, Handles, KeyChanged};
@@ -71,6 +71,15 @@ pub fn subscribe(mpi: &Handles, object: Communicator, changed: KeyChanged) {
     for key in PROPERTIES.iter().flat_map(|property| property.spellings) {
         mpi.subscribe(object, key, ABSENT, changed);
     }
+}
+
+/// Takes a key out of the info, since it is not in force here.
+pub fn take_out(mpi: &Handles, object: Communicator, key: &CStr) {
+    mpi.subscribe(object, key, ABSENT, not_in_force);
+}
+
+unsafe extern "C" fn not_in_force(_object: *mut c_void, _key: *const c_char, _value: *const c_char) -> *const c_char {
+    std::ptr::null()
 }
 
 /// Whether the program has given a key this value.

@@ -33,6 +33,7 @@ mod handles;
 mod internals;
 mod keys;
 mod line;
+mod locks;
 mod meetings;
 mod members;
 mod mended;

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 
 use crate::construction;
 use crate::internals::{BARRIER, Internals};
+use crate::locks::{Component, Locks};
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::owners::{self, Kind, Needs, Owner};
@@ -129,9 +130,9 @@ pub fn make(window: Object, comm: Object, plan: Plan) -> c_int {
     // SAFETY: as above.
     let module = unsafe { module_of(window) };
     if code == 0 && is_in_place && !module.is_null() {
-        // SAFETY: the window has it.
-        let waits_can_be_left = unsafe { transfers::watch(module) || is_of_shared_memory(&library, module) };
-        owners::completed(window, parts, waits_can_be_left);
+        // SAFETY: the window has it, and was made of that communicator.
+        let locks = unsafe { locks_of(&library, window, module, comm) };
+        owners::completed(window, parts, locks);
     } else {
         owners::forget(window);
     }
@@ -143,6 +144,24 @@ pub fn make(window: Object, comm: Object, plan: Plan) -> c_int {
 unsafe fn module_of(window: Object) -> Object {
     // SAFETY: as required of the caller.
     unsafe { window.byte_add(MODULE).cast::<Object>().read() }
+}
+
+/// The locks of a window in which waits can be left.
+///
+/// # Safety
+/// A window that has this module and was made of that communicator.
+unsafe fn locks_of(library: &Library, window: Object, module: Object, comm: Object) -> Option<Locks> {
+    // SAFETY: as required of the caller.
+    unsafe {
+        let component = if transfers::watch(module) {
+            Component::Asking
+        } else if is_of_shared_memory(library, module) {
+            Component::Sharing
+        } else {
+            return None;
+        };
+        Locks::of(component, window, module, Internals::get()?, comm)
+    }
 }
 
 /// Whether all members reach the memory of all without asking anybody.
@@ -169,6 +188,8 @@ unsafe fn take_apart(window: Object) {
 
 const FREE: usize = 3;
 const FENCE: usize = 14;
+/// Accumulate and its kin.
+const ACCUMULATES: [usize; 6] = [6, 7, 8, 9, 12, 13];
 
 /// Whether all members have come to free a window, so that nobody reads in the memory of others any more. Open MPI frees its
 /// part of that also where its own barrier fails, and a member may still be in the constructor.
@@ -207,7 +228,11 @@ fn call(window: Object, slot: usize, needs: Needs, stock: impl FnOnce(Object) ->
             return class;
         }
         let function = owner.stock_function(slot);
-        match calls::enter(&owner, needs, || stock(function)) {
+        let stock = || match needs {
+            Needs::Rank(to) if ACCUMULATES.contains(&slot) => exclusively(&owner, to, || stock(function)),
+            _ => stock(function),
+        };
+        match calls::enter(&owner, needs, stock) {
             // On this one the members have agreed. Its communicator may be revoked since somebody died as it was made.
             Some(code) if slot == FENCE && owner.is_uniform() => owner.own_class(code),
             Some(code) => owner.refusal(needs).unwrap_or(code),
@@ -218,6 +243,20 @@ fn call(window: Object, slot: usize, needs: Needs, stock: impl FnOnce(Object) ->
         }
     };
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(ERR_INTERN)
+}
+
+/// Calls Open MPI's function while nobody else accumulates at this member in memory that all share. Who waits for that is
+/// interrupted like any other, and does not wait for the dead.
+fn exclusively(owner: &Owner, to: c_int, stock: impl FnOnce() -> c_int) -> c_int {
+    let (Some(locks), Some(mpi)) = (owner.locks(), Internals::get()) else { return stock() };
+    let turn = || {
+        mpi.progress();
+        owner.refusal(Needs::Rank(to))
+    };
+    match locks.hold(to, |rank| owner.has_lost(rank), turn) {
+        Ok(_held) => stock(),
+        Err(class) => class,
+    }
 }
 
 /// The functions, each with its slot, without whom it cannot complete, and its arguments.

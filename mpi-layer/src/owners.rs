@@ -18,12 +18,16 @@ use crate::handles::Communicator;
 use crate::internals::Internals;
 use crate::keys::{self, Setting};
 use crate::line::lock;
+use crate::locks::Locks;
 use crate::objects::Object;
 use crate::property::{self, PROPERTIES, SCOPE, UNIFORMITY};
 use crate::scope::Scope;
 use crate::statement::{ERR_PROC_FAILED, ERR_REVOKED};
 use crate::uniformity::Uniformity;
 use crate::{calls, numbers, onesided, openmpi, storage};
+
+/// The key with which `osc/sm` has fences wait in the kernel, where no death would reach them.
+const BLOCKING_FENCE: &CStr = c"blocking_fence";
 
 static OWNERS: Mutex<BTreeMap<usize, Arc<Owner>>> = Mutex::new(BTreeMap::new());
 
@@ -49,8 +53,8 @@ struct State {
     dead: Vec<c_int>,
     /// The functions that Open MPI chose, once others stand in their place.
     stock: Vec<usize>,
-    /// A hopeless wait in a function of Open MPI can be left.
-    can_be_left: bool,
+    /// The locks of a window in which a hopeless wait can be left.
+    locks: Option<Locks>,
     /// That was done.
     is_broken: bool,
 }
@@ -68,28 +72,26 @@ pub enum Needs {
 /// A window or a file is being made; its info is in place.
 pub fn created(kind: Kind, object: Object, comm: Object) {
     let settings = communicators::values(comm).map(Setting::new);
-    let state = State {
-        settings,
-        parts: Vec::new(),
-        dead: Vec::new(),
-        stock: Vec::new(),
-        can_be_left: false,
-        is_broken: false,
-    };
+    let state =
+        State { settings, parts: Vec::new(), dead: Vec::new(), stock: Vec::new(), locks: None, is_broken: false };
     let owner = Owner { kind, object: object as usize, comm: comm as usize, state: Mutex::new(state) };
     lock(&OWNERS).insert(object as usize, Arc::new(owner));
     if let Some(mpi) = communicators::handles() {
-        keys::subscribe(mpi, Communicator::from_handle(object), key_changed);
+        let object = Communicator::from_handle(object);
+        keys::subscribe(mpi, object, key_changed);
+        if kind == Kind::Window {
+            keys::take_out(mpi, object, BLOCKING_FENCE);
+        }
     }
 }
 
-/// It consists of these communicators. A window's hopeless waits can be left, or not.
-pub fn completed(object: Object, parts: Vec<Part>, can_be_left: bool) {
+/// It consists of these communicators. If a window has `locks`, hopeless waits in it can be left.
+pub fn completed(object: Object, parts: Vec<Part>, locks: Option<Locks>) {
     let Some(owner) = of(object) else { return };
     let settings = {
         let mut state = lock(&owner.state);
         state.parts = parts.clone();
-        state.can_be_left = can_be_left;
+        state.locks = locks;
         // Who died since the members have agreed on the object.
         state.dead =
             Internals::get().zip(parts.first()).map_or(Vec::new(), |(mpi, part)| mpi.dead_members(part.comm.handle()));
@@ -98,7 +100,7 @@ pub fn completed(object: Object, parts: Vec<Part>, can_be_left: bool) {
     for part in &parts {
         [UNIFORMITY, SCOPE].into_iter().for_each(|which| part.set(which, settings[which].value));
     }
-    if can_be_left || owner.kind == Kind::File || owner.is_damaged() {
+    if locks.is_some() || owner.kind == Kind::File || owner.is_damaged() {
         owner.replace_functions();
     }
 }
@@ -228,12 +230,25 @@ impl Owner {
 
     /// Whether a hopeless wait in a function of Open MPI can be left.
     pub fn can_be_left(&self) -> bool {
-        lock(&self.state).can_be_left
+        self.locks().is_some()
+    }
+
+    /// What a window holds back in the memory of its node, and in its threads.
+    pub fn locks(&self) -> Option<Locks> {
+        lock(&self.state).locks
+    }
+
+    /// Whether this member is dead.
+    pub fn has_lost(&self, rank: c_int) -> bool {
+        lock(&self.state).dead.contains(&rank)
     }
 
     /// A function of Open MPI was left in the middle: nothing can be done with it any more.
     pub fn give_up(&self) {
         lock(&self.state).is_broken = true;
+        if let Some(locks) = self.locks() {
+            locks.give_back();
+        }
     }
 
     /// The function that Open MPI chose.

@@ -50,7 +50,7 @@ pub fn open(file: Object, comm: Object, own_open: Object) -> c_int {
     // What was opened here and not everywhere is closed by Open MPI, since this function fails.
     let (code, parts) = construction::run(comm, make, || ());
     match code {
-        0 => owners::completed(file, parts, false),
+        0 => owners::completed(file, parts, None),
         _ => owners::forget(file),
     }
     code

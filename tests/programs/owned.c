@@ -7,6 +7,8 @@
  *
  *   SCOPE    local, group or global
  *   --shared windows are of memory that their members share
+ *   --blocking-fence
+ *            these have the info key blocking_fence
  *   --holds-lock
  *            the victim holds the lock of rank 0's part of the window
  *   --later  rank 0 joins the others so long after the death
@@ -234,7 +236,7 @@ static void keys(const char *path) {
 int main(int count, char **arguments) {
     const char *dir = "", *scope = "local", *where = "inside", *operations[MOST_OPERATIONS];
     int operation_count = 0, provided, later = 0;
-    bool shows_keys = false, holds_lock = false, shares = false, answers = false;
+    bool shows_keys = false, holds_lock = false, shares = false, blocks = false, answers = false;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
         else if (!strcmp(arguments[i], "--scope")) scope = arguments[++i];
@@ -243,6 +245,7 @@ int main(int count, char **arguments) {
         else if (!strcmp(arguments[i], "--holds-lock")) holds_lock = true;
         else if (!strcmp(arguments[i], "--later")) later = atoi(arguments[++i]);
         else if (!strcmp(arguments[i], "--shared")) shares = true;
+        else if (!strcmp(arguments[i], "--blocking-fence")) blocks = true;
         else if (!strcmp(arguments[i], "--answers-late")) answers = true;
         else if (operation_count < MOST_OPERATIONS) operations[operation_count++] = arguments[i];
     }
@@ -260,6 +263,7 @@ int main(int count, char **arguments) {
         return 0;
     }
 
+    MPI_Info fence = blocks ? with("blocking_fence", "true") : MPI_INFO_NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &calm);
     bool inside = !strcmp(where, "inside"), spawns = !strcmp(where, "spawned");
     MPI_Comm victims = spawns ? spawn_victims(arguments, operation_count, calm) : calm;
@@ -272,7 +276,7 @@ int main(int count, char **arguments) {
         if (is_of_window(operations[k])) {
             int *allocated;
             if (shares)
-                MPI_Win_allocate_shared(sizeof memory[k], sizeof **memory, MPI_INFO_NULL, comm, &allocated, &windows[k]);
+                MPI_Win_allocate_shared(sizeof memory[k], sizeof **memory, fence, comm, &allocated, &windows[k]);
             else MPI_Win_create(memory[k], sizeof memory[k], sizeof **memory, MPI_INFO_NULL, comm, &windows[k]);
             MPI_Win_set_errhandler(windows[k], MPI_ERRORS_RETURN);
             if (needs_epoch(operations[k])) MPI_Win_lock_all(0, windows[k]);

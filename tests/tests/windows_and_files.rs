@@ -163,6 +163,56 @@ fn what_waits_for_the_dead_in_shared_memory_ends() {
     });
 }
 
+/// With this key Open MPI's own fences wait in the kernel, where nothing reaches them.
+#[test]
+fn a_fence_does_not_wait_in_the_kernel() {
+    in_lab(|lab| {
+        let job = || sharing().arguments(&["--blocking-fence"]);
+        strike_as(lab, job(), "local", "inside", &["win_fence"], |_, _| PROC_FAILED);
+        strike_as(lab, job(), "global", "outside", &["win_fence"], |_, _| REVOKED);
+    });
+}
+
+/// It has Open MPI's lock for accumulates, in the memory of its node.
+#[test]
+fn a_member_dies_within_an_accumulate_in_shared_memory() {
+    in_lab(|lab| {
+        let job = Job::new().on(&["h1"], 4).options(&["--bind-to", "none"]);
+        let outcome = job.diarist(&compile("holder", "mpicc")).limit(LIMIT).run(lab);
+        for rank in outcome.survivors(&[3]) {
+            let about = |event: &str| outcome.diaries.first(rank, event).map(Entry::text);
+            for (event, promised) in [("result", "0"), ("lost", "0"), ("swapped", "0 1"), ("freed", "0")] {
+                let seen = about(event);
+                outcome.require(seen.as_deref() == Some(promised), &format!("{event} is {promised}, not {seen:?}"));
+            }
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
+
+/// Open MPI holds a lock while it asks another process where its memory is, and other threads wait for that in the kernel.
+#[test]
+fn a_thread_does_not_wait_for_the_lock_of_one_that_asks_the_dead() {
+    in_lab(|lab| {
+        let job = Job::new().on(&system_tests::lab::HOSTS, 1).diarist(&compile("peers", "mpicc"));
+        let mut job = job.start(lab);
+        job.wait_for("sleeps", &[3]);
+        job.wait_for("waits", &[0]);
+        let _ = job.signal_rank(3, libc::SIGKILL);
+        let outcome = job.finish();
+        let about = |event: &str| outcome.diaries.first(0, event).map(Entry::text);
+        let (asked, other) = (about("asked"), about("other"));
+        outcome.require(asked.as_deref() == Some(PROC_FAILED), &format!("who asks the dead is told, not {asked:?}"));
+        let ends = other.as_deref().is_some_and(|class| ["0", PROC_FAILED].contains(&class));
+        outcome.require(ends, &format!("the other thread comes out of its call, not {other:?}"));
+        for rank in 0..3 {
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
+
 #[test]
 fn local_with_a_victim_inside() {
     column("local", "inside");
