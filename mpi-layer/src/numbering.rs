@@ -191,6 +191,12 @@ pub fn is_claimed(number: c_int) -> bool {
 /// # Safety
 /// One that lives and has its number, in an Open MPI that fits.
 pub unsafe fn forget(comm: Object) {
+    let left = lock(&EARLY).remove(&(comm as usize));
+    if let (Some(mut left), Some(stock)) = (left, STOCK.get().and_then(Option::as_ref)) {
+        left.claim.settle(0, |number| stock.free(number));
+        // The agreement of a shrink that has failed may go on, and writes there.
+        std::mem::forget(left.bits);
+    }
     let mut made = lock(&MADE);
     if !made.is_empty() {
         // SAFETY: as required of the caller.
