@@ -66,8 +66,11 @@ unsafe fn begin(request: *mut c_int, error: *mut c_int, start: impl FnOnce(&'sta
 /// Handles of Fortran, in variables that exist; `newcomm` stays where it is until the request has completed. The error
 /// code is optional.
 unsafe extern "C" fn ishrink(comm: *const c_int, newcomm: *mut c_int, request: *mut c_int, error: *mut c_int) {
-    // SAFETY: as required of the caller.
+    // SAFETY: as required of the caller, and with the arguments that were meant for it.
     unsafe {
+        if let Some(native) = openmpi::native_fortran_ishrink() {
+            return native(comm, newcomm, request, error);
+        }
         begin(request, error, |mpi| start(mpi, (mpi.comm_from_fortran)(*comm), Target::Fortran(newcomm)));
     }
 }

@@ -59,6 +59,9 @@ pub type Progress = unsafe extern "C" fn() -> c_int;
 /// `MPIX_Comm_ishrink`, and what it calls in Open MPI 5.0.
 type Ishrink = unsafe extern "C" fn(Handle, *mut Handle, *mut Handle) -> c_int;
 
+/// The same for Fortran.
+type FortranIshrink = unsafe extern "C" fn(*const c_int, *mut c_int, *mut c_int, *mut c_int);
+
 /// Functions of the loaded Open MPI.
 pub struct OpenMpi {
     pub ishrink: Ishrink,
@@ -174,8 +177,15 @@ pub fn loaded() -> *mut c_void {
 /// `MPIX_Comm_ishrink` of an Open MPI that has it, as 6.0 does.
 pub fn native_ishrink() -> Option<Ishrink> {
     static NATIVE: OnceLock<Option<Ishrink>> = OnceLock::new();
-    // SAFETY: the type of the function of this name.
-    *NATIVE.get_or_init(|| unsafe { function(loaded(), c"MPIX_Comm_ishrink") })
+    // SAFETY: the type of the function of this name, which no tool has.
+    *NATIVE.get_or_init(|| unsafe { behind(c"PMPIX_Comm_ishrink") })
+}
+
+/// The same of its bindings for Fortran.
+pub fn native_fortran_ishrink() -> Option<FortranIshrink> {
+    static NATIVE: OnceLock<Option<FortranIshrink>> = OnceLock::new();
+    // SAFETY: the type of the function of this name, which no other library has.
+    *NATIVE.get_or_init(|| unsafe { function(libc::RTLD_DEFAULT, c"ompix_comm_ishrink_f") })
 }
 
 /// # Safety
