@@ -151,9 +151,8 @@ impl Locks {
             unsafe {
                 let mutex = (self.module as Object).byte_add(*place).cast::<libc::pthread_mutex_t>();
                 let holder = AtomicI32::from_ptr(mutex.cast::<i32>().add(HOLDER));
-                if holder.load(Ordering::Relaxed) == libc::gettid() {
-                    libc::pthread_mutex_unlock(mutex);
-                }
+                // One of them may be held several times by the same thread.
+                while holder.load(Ordering::Relaxed) == libc::gettid() && libc::pthread_mutex_unlock(mutex) == 0 {}
             }
         }
     }

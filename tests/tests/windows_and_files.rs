@@ -191,25 +191,31 @@ fn a_member_dies_within_an_accumulate_in_shared_memory() {
     });
 }
 
-/// Open MPI holds a lock while it asks another process where its memory is, and other threads wait for that in the kernel.
+/// Open MPI holds a lock while it asks another process where its memory is, or twice the same one while it asks for a list of
+/// that, and other threads wait for it in the kernel.
 #[test]
 fn a_thread_does_not_wait_for_the_lock_of_one_that_asks_the_dead() {
     in_lab(|lab| {
-        let job = Job::new().on(&system_tests::lab::HOSTS, 1).diarist(&compile("peers", "mpicc"));
-        let mut job = job.start(lab);
-        job.wait_for("sleeps", &[3]);
-        job.wait_for("waits", &[0]);
-        let _ = job.signal_rank(3, libc::SIGKILL);
-        let outcome = job.finish();
-        let about = |event: &str| outcome.diaries.first(0, event).map(Entry::text);
-        let (asked, other) = (about("asked"), about("other"));
-        outcome.require(asked.as_deref() == Some(PROC_FAILED), &format!("who asks the dead is told, not {asked:?}"));
-        let ends = other.as_deref().is_some_and(|class| ["0", PROC_FAILED].contains(&class));
-        outcome.require(ends, &format!("the other thread comes out of its call, not {other:?}"));
-        for rank in 0..3 {
-            outcome.finalized(rank);
+        for kind in [&[][..], &["dynamic"]] {
+            let job = Job::new().on(&system_tests::lab::HOSTS, 1).diarist(&compile("peers", "mpicc"));
+            let mut job = job.arguments(kind).start(lab);
+            job.wait_for("sleeps", &[3]);
+            job.wait_for("waits", &[0]);
+            let _ = job.signal_rank(3, libc::SIGKILL);
+            let outcome = job.finish();
+            let about = |event: &str| outcome.diaries.first(0, event).map(Entry::text);
+            let (asked, other) = (about("asked"), about("other"));
+            outcome.require(
+                asked.as_deref() == Some(PROC_FAILED),
+                &format!("who asks the dead is told, not {asked:?} ({kind:?})"),
+            );
+            let ends = other.as_deref().is_some_and(|class| ["0", PROC_FAILED].contains(&class));
+            outcome.require(ends, &format!("the other thread comes out of its call, not {other:?} ({kind:?})"));
+            for rank in 0..3 {
+                outcome.finalized(rank);
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
         }
-        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
     });
 }
 
