@@ -3,10 +3,13 @@
 //!
 //! The operation is called with a [shadow](crate::shadows). And when a member dies while it runs, its second agreement gets a
 //! group that has been freed (`comm_ft.c:537` of 5.0.7): it is given a new one.
+//!
+//! In an Open MPI of another release all is passed on as it comes.
 
 use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
 
-use crate::openmpi::{ERR_UNSUPPORTED, Handle, OpenMpi};
+use crate::openmpi::{Agreement, ERR_UNSUPPORTED, GiveRequestBack, Handle, MakeCommunicator, OpenMpi, behind};
 use crate::{operations, shadows};
 
 /// Whether Open MPI's calls of its agreement come here.
@@ -53,7 +56,7 @@ fn loaded_as(address: *const c_void) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mca_coll_ftagree_iera_intra(
     contribution: *mut c_void,
-    count: c_int,
+    count: usize,
     datatype: *mut c_void,
     operation: *mut c_void,
     group: *mut Handle,
@@ -62,7 +65,17 @@ pub unsafe extern "C" fn mca_coll_ftagree_iera_intra(
     request: *mut Handle,
     mut module: *mut c_void,
 ) -> c_int {
-    let Some(mpi) = OpenMpi::get() else { return ERR_UNSUPPORTED };
+    static BEHIND: OnceLock<Option<Agreement>> = OnceLock::new();
+    let Some(mpi) = OpenMpi::get() else {
+        // SAFETY: the type is that of coll_ftagree.h; passed on as it came.
+        return unsafe {
+            let stock = BEHIND.get_or_init(|| behind(c"mca_coll_ftagree_iera_intra"));
+            let agree = |stock: Agreement| {
+                stock(contribution, count, datatype, operation, group, update, comm, request, module)
+            };
+            stock.map_or(ERR_UNSUPPORTED, agree)
+        };
+    };
     if let Some((agreements, is_freed)) = shadows::agreement_begins(comm, group) {
         module = agreements;
         if is_freed {
@@ -93,11 +106,18 @@ pub unsafe extern "C" fn ompi_comm_set_nb(
     flags: u32,
     request: *mut Handle,
 ) -> c_int {
-    let Some(mpi) = OpenMpi::get() else { return ERR_UNSUPPORTED };
+    static BEHIND: OnceLock<Option<MakeCommunicator>> = OnceLock::new();
+    let Some(stock) = (match OpenMpi::get() {
+        Some(mpi) => Some(mpi.make_communicator),
+        // SAFETY: the type is that of communicator.h.
+        None => *BEHIND.get_or_init(|| unsafe { behind(c"ompi_comm_set_nb") }),
+    }) else {
+        return ERR_UNSUPPORTED;
+    };
     // SAFETY: passed on; an operation's with what its communicator inherits, and no attributes yet.
     unsafe {
         let make = |comm, attributes, errhandler| {
-            (mpi.make_communicator)(
+            stock(
                 made,
                 comm,
                 local_size,
@@ -131,7 +151,13 @@ pub unsafe extern "C" fn ompi_comm_set_nb(
 /// Called by Open MPI in place of its own function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ompi_comm_request_return(request: Handle) {
-    let Some(mpi) = OpenMpi::get().filter(|_| !operations::is_under_way(request)) else { return };
+    static BEHIND: OnceLock<Option<GiveRequestBack>> = OnceLock::new();
+    let stock = match OpenMpi::get() {
+        Some(_) if operations::is_under_way(request) => return,
+        Some(mpi) => Some(mpi.give_request_back),
+        // SAFETY: the type is that of comm_request.h.
+        None => *BEHIND.get_or_init(|| unsafe { behind(c"ompi_comm_request_return") }),
+    };
     // SAFETY: passed on as it came.
-    unsafe { (mpi.give_request_back)(request) };
+    stock.iter().for_each(|give_back| unsafe { give_back(request) });
 }

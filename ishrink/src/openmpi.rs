@@ -20,10 +20,10 @@ const FORTRAN_COMM_NULL: c_int = 2;
 
 /// A handle of MPI in C: the address of Open MPI's object.
 pub type Handle = *mut c_void;
-/// `mca_coll_ftagree_iera_intra`.
+/// `mca_coll_ftagree_iera_intra`; the second argument is an `int` in 5.0, and a `size_t` in 6.0.
 pub type Agreement = unsafe extern "C" fn(
     *mut c_void,
-    c_int,
+    usize,
     *mut c_void,
     *mut c_void,
     *mut Handle,
@@ -62,6 +62,9 @@ type Ishrink = unsafe extern "C" fn(Handle, *mut Handle, *mut Handle) -> c_int;
 /// The same for Fortran.
 type FortranIshrink = unsafe extern "C" fn(*const c_int, *mut c_int, *mut c_int, *mut c_int);
 
+/// `ompi_comm_request_return`
+pub type GiveRequestBack = unsafe extern "C" fn(Handle);
+
 /// Functions of the loaded Open MPI.
 pub struct OpenMpi {
     pub ishrink: Ishrink,
@@ -70,7 +73,7 @@ pub struct OpenMpi {
     pub register_progress: unsafe extern "C" fn(Progress) -> c_int,
     pub unregister_progress: unsafe extern "C" fn(Progress) -> c_int,
     finalized: unsafe extern "C" fn(*mut c_int) -> c_int,
-    pub give_request_back: unsafe extern "C" fn(Handle),
+    pub give_request_back: GiveRequestBack,
     pub request_start: unsafe extern "C" fn(Query, Free, Cancel, *mut c_void, *mut Handle) -> c_int,
     pub request_complete: unsafe extern "C" fn(Handle) -> c_int,
     pub request_free: unsafe extern "C" fn(*mut Handle) -> c_int,
