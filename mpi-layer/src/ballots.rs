@@ -1,4 +1,5 @@
-//! `MPI_Comm_create_group` on a uniform communicator makes one at all living members of the group, or at none.
+//! `MPI_Comm_create_group` on a uniform communicator makes one at all living members of the group, or at none; and so does
+//! `MPI_Intercomm_create` with two uniform groups.
 //!
 //! The last step of Open MPI's constructor, the activation, is a reduction to all: whoever has come through it knows that all
 //! members have begun it, but not that they come through, too. So whoever has begun it votes when it has ended, in an agreement
@@ -21,20 +22,26 @@ pub struct Activation {
     pub has_begun: bool,
 }
 
-/// Activates a communicator that is being made of `comm` and has its number, and returns a code on which its members agree.
+/// Activates a communicator that is being made of `comm`, or of that and another one, and has its number, and returns a code on which
+/// its members agree.
 ///
 /// # Safety
 /// Communicators that live, in an Open MPI that fits; all members of the new one have it numbered alike and call this, unless
 /// they have failed before.
 pub unsafe fn cast(made: Object, comm: Object, activate: impl FnOnce() -> Activation) -> c_int {
     let Some(mpi) = Internals::fitting() else { return activate().code };
-    // SAFETY: as required of the caller. Where Open MPI has other groups that is so at all members.
-    let Some(members) = (unsafe { members::processes(made) }) else { return activate().code };
     // SAFETY: as required of the caller.
     let Some((shadow, module)) = (unsafe { mpi.shadows.new_before(made, comm) }) else {
         // Who cannot vote does not begin, so that nobody comes through, and nobody waits for it.
         communicators::revoke(Communicator::from_handle(comm));
         return ERR_INTERN;
+    };
+    // SAFETY: it was made above.
+    let Some(members) = (unsafe { members::processes(shadow) }) else {
+        // Where Open MPI has other groups that is so at all members.
+        // SAFETY: no agreement has begun there.
+        unsafe { mpi.shadows.free(&mpi.classes, shadow, module) };
+        return activate().code;
     };
     let Activation { code, has_begun } = activate();
     if !has_begun {
@@ -43,7 +50,10 @@ pub unsafe fn cast(made: Object, comm: Object, activate: impl FnOnce() -> Activa
         return code;
     }
     if code == 0 {
-        return uniform::waiting_in(made, || vote(mpi, shadow, module, members, code));
+        uniform::hold(made);
+        let code = vote(mpi, shadow, module, members, code);
+        uniform::decided(made, code);
+        return code;
     }
     vote(mpi, shadow, module, members, code)
 }

@@ -190,14 +190,20 @@ pub fn mended() -> impl Iterator<Item = (usize, Object)> {
     entries::<false>().map(|(slot, function, _)| (slot, function))
 }
 
-/// The functions of a table whose stock functions these are, for a uniformity.
-pub fn table(uniformity: Uniformity, stock: &[Object; SLOTS]) -> [Object; SLOTS] {
+/// Of each kind of operations the places of those with a root.
+const ROOTED: [usize; 6] = [7, 9, 10, 11, 15, 16];
+
+/// The functions of a table whose stock functions these are, for a uniformity. Where there are two groups constructors are agreed
+/// on as a whole; and operations with a root are not, as Open MPI does not call the function at all where it need not do anything
+/// (`MPI_PROC_NULL` with a count of 0, in bcast.c, reduce.c, gather.c and scatter.c).
+pub fn table(uniformity: Uniformity, has_two_groups: bool, stock: &[Object; SLOTS]) -> [Object; SLOTS] {
+    let has_root = |slot: usize| slot < NEIGHBOR && ROOTED.contains(&(slot % NONBLOCKING));
     let mut table = *stock;
     for (slot, function, makes_communicators) in entries::<true>() {
         let uniform = match uniformity {
             Uniformity::Local => false,
-            Uniformity::Create => makes_communicators,
-            Uniformity::Coll => true,
+            Uniformity::Create => makes_communicators && !has_two_groups,
+            Uniformity::Coll => !(has_two_groups && has_root(slot)),
         };
         if uniform && !stock[slot].is_null() {
             table[slot] = function;

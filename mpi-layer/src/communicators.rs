@@ -214,6 +214,25 @@ pub fn lives(handle: *mut c_void) -> bool {
     })
 }
 
+/// A constructor on whose end others have a say has this code, and its result here stands at `made`, or `null`. What others may
+/// not have is nobody's: they would be waited for in it. It stays, with its number.
+///
+/// # Safety
+/// Where a constructor has put what it has made, if it has.
+pub unsafe fn decided(made: *mut Object, code: c_int, null: Object) {
+    // SAFETY: as required of the caller.
+    let new = unsafe { made.read() };
+    if new.is_null() || new == null {
+        return;
+    }
+    uniform::decided(new, code);
+    if code != 0 {
+        revoke(Communicator::from_handle(new));
+        // SAFETY: as above.
+        unsafe { made.write(null) };
+    }
+}
+
 /// Interrupts every operation on a communicator that lives.
 pub fn revoke(comm: Communicator) {
     if let Some(all) = present() {
@@ -322,7 +341,7 @@ impl Communicators {
         }
     }
 
-    /// Of a communicator that `MPI_Init` has made: a spawned process has one to its parents, which has two groups.
+    /// Of a communicator that `MPI_Init` has made: whether it can be uniform is known from now on.
     fn take_back_what_is_impossible(&self, comm: Communicator) {
         for which in [SCOPE, UNIFORMITY] {
             let setting = self.known().get(&comm).map(|known| known.settings[which]);
@@ -417,10 +436,11 @@ unsafe extern "C" fn refused() -> c_int {
 
 /// Whether a communicator can have this value of a property.
 fn is_possible(which: usize, value: c_int, comm: Communicator) -> bool {
-    // Those of MPI_Init have one group, and become uniform at its end.
+    // Those of MPI_Init become uniform at its end.
     let made_later = INITIALISED.load(Ordering::Relaxed);
     which != UNIFORMITY
         || Uniformity::of(value) == Uniformity::Local
         || !made_later
-        || (uniform::is_possible() && !uniform::is_intercommunicator(comm.handle()))
+        // SAFETY: one that is being made, or lives, and has its groups.
+        || unsafe { uniform::can_be(comm.handle()) }
 }

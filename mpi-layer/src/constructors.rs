@@ -5,7 +5,8 @@
 //! `ompi_comm_create_w_info`). What was made by halves is freed here.
 //!
 //! What is made of a communicator with two groups begins with a duplicate of the own side, whose errors lose their class as those of
-//! `MPI_Comm_idup` do. Where such a communicator cannot be of use any more, that is the class.
+//! `MPI_Comm_idup` do. Where such a communicator cannot be of use any more, that is the class. If it is uniform, the members of both
+//! groups agree on each constructor as a whole.
 //!
 //! `MPI_Comm_idup` has given its handle to the program long before it fails, so the program has it. But its class is lost:
 //! the step after the numbering begins all the same and fails otherwise (`ompi_comm_idup_with_info_activate`). And it is
@@ -27,17 +28,20 @@ use crate::numbering;
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::requests::Request;
-use crate::statement::{ERR_INTERN, Standing, standing_of};
+use crate::statement::{About, ERR_INTERN, Standing, standing_of};
 use crate::uniform::is_intercommunicator;
+use crate::{communicators, uniform};
 
 const SPLIT: &CStr = c"ompi_comm_split_with_info";
 const CREATE: &CStr = c"ompi_comm_create_w_info";
+const SPLIT_TYPE: &CStr = c"ompi_comm_split_type";
 const DUP: &CStr = c"ompi_comm_dup_with_info";
 const IDUP: &CStr = c"ompi_comm_idup";
 const IDUP_WITH_INFO: &CStr = c"ompi_comm_idup_with_info";
 const NUMBER: &CStr = c"ompi_comm_nextcid_nb";
 
 type Split = unsafe extern "C" fn(Object, c_int, c_int, Object, *mut Object, bool) -> c_int;
+type SplitType = unsafe extern "C" fn(Object, c_int, c_int, Object, *mut Object) -> c_int;
 type Create = unsafe extern "C" fn(Object, Object, Object, *mut Object) -> c_int;
 type Dup = unsafe extern "C" fn(Object, Object, *mut Object) -> c_int;
 type Idup = unsafe extern "C" fn(Object, *mut Object, *mut *mut Request) -> c_int;
@@ -48,6 +52,7 @@ pub type Number =
 
 struct Stock {
     split: Split,
+    split_type: SplitType,
     create: Create,
     dup: Dup,
     idup: Idup,
@@ -72,6 +77,7 @@ fn stand(library: &Library) -> Option<()> {
     unsafe {
         let stock = Stock {
             split: library.function(SPLIT)?,
+            split_type: library.function(SPLIT_TYPE)?,
             create: library.function(CREATE)?,
             dup: library.function(DUP)?,
             idup: library.function(IDUP)?,
@@ -82,6 +88,7 @@ fn stand(library: &Library) -> Option<()> {
         STOCK.set(stock).ok()?;
         library.redirect_all(&[
             (SPLIT, split as *const c_void),
+            (SPLIT_TYPE, split_type as *const _),
             (CREATE, create as *const _),
             (DUP, dup as *const _),
             (IDUP, idup as *const _),
@@ -102,19 +109,32 @@ unsafe extern "C" fn split(
 ) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: the stock function with the arguments that were meant for it.
-    unsafe { stock.ended(comm, (stock.split)(comm, color, key, info, made, keeps_topology), made) }
+    unsafe {
+        let make = || stock.ended(comm, (stock.split)(comm, color, key, info, made, keeps_topology), made);
+        stock.agree(comm, made, make)
+    }
+}
+
+unsafe extern "C" fn split_type(comm: Object, kind: c_int, key: c_int, info: Object, made: *mut Object) -> c_int {
+    let Some(stock) = STOCK.get() else { return ERR_INTERN };
+    // SAFETY: as above.
+    unsafe {
+        // Where it fails at once nothing stands there.
+        made.write(stock.null as Object);
+        stock.agree(comm, made, || stock.ended(comm, (stock.split_type)(comm, kind, key, info, made), made))
+    }
 }
 
 unsafe extern "C" fn create(comm: Object, group: Object, info: Object, made: *mut Object) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: as above.
-    unsafe { stock.ended(comm, (stock.create)(comm, group, info, made), made) }
+    unsafe { stock.agree(comm, made, || stock.ended(comm, (stock.create)(comm, group, info, made), made)) }
 }
 
 unsafe extern "C" fn dup(comm: Object, info: Object, made: *mut Object) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: as above.
-    unsafe { class_of(comm, (stock.dup)(comm, info, made)) }
+    unsafe { stock.agree(comm, made, || class_of(comm, (stock.dup)(comm, info, made))) }
 }
 
 /// The code of a constructor that has been called with this communicator and this result.
@@ -127,6 +147,47 @@ unsafe fn class_of(comm: Object, code: c_int) -> c_int {
 }
 
 impl Stock {
+    /// What `make` makes of a uniform communicator with two groups all members get, or nobody does.
+    ///
+    /// # Safety
+    /// A communicator that lives, and where `make` puts the new one.
+    unsafe fn agree(&self, comm: Object, made: *mut Object, make: impl FnOnce() -> c_int) -> c_int {
+        if !is_intercommunicator(comm) {
+            return make();
+        }
+        let null = self.null as Object;
+        // SAFETY: as required of the caller: where it could not be begun there is nothing.
+        unsafe {
+            made.write(null);
+            let code = uniform::agree_on(comm, About::Members, || {
+                let code = make();
+                uniform::hold(made.read());
+                code
+            });
+            communicators::decided(made, code, null);
+            code
+        }
+    }
+
+    /// The same of one that does not block, which `begin` begins with a request of its own.
+    ///
+    /// # Safety
+    /// As of [`agree`](Self::agree).
+    unsafe fn start(
+        &self,
+        comm: Object,
+        made: *mut Object,
+        request: *mut *mut Request,
+        begin: impl FnOnce(*mut *mut Request) -> c_int,
+    ) -> c_int {
+        if !is_intercommunicator(comm) {
+            return begin(request);
+        }
+        // SAFETY: as required of the caller.
+        unsafe { made.write(self.null as Object) };
+        uniform::start_whole(comm, request, begin)
+    }
+
     /// A constructor that was called with `comm` has ended with this code.
     ///
     /// # Safety
@@ -150,7 +211,7 @@ impl Stock {
 unsafe extern "C" fn idup(comm: Object, made: *mut Object, request: *mut *mut Request) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: the stock function with the arguments that were meant for it.
-    unsafe { begun((stock.idup)(comm, made, request), made, request) }
+    unsafe { stock.start(comm, made, request, |request| begun((stock.idup)(comm, made, request), made, request)) }
 }
 
 unsafe extern "C" fn idup_with_info(
@@ -161,7 +222,10 @@ unsafe extern "C" fn idup_with_info(
 ) -> c_int {
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: as above.
-    unsafe { begun((stock.idup_with_info)(comm, info, made, request), made, request) }
+    unsafe {
+        let begin = |request| begun((stock.idup_with_info)(comm, info, made, request), made, request);
+        stock.start(comm, made, request, begin)
+    }
 }
 
 /// `MPI_Comm_idup` has begun, with this code.

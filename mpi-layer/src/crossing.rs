@@ -13,11 +13,13 @@
 //!   who was interrupted in that never comes to this one;
 //! * each leader tells the other one at the end how it has ended, which is a reason to give up for one that is not so far yet.
 //!
-//! Where both groups are uniform, what one leader tells the other is what its group has agreed on, and the group agrees once more
-//! on what came back, whoever of it has died meanwhile: as long as both leaders live and nobody revokes the bridge, all
-//! members of both succeed or none.
-//!
 //! The last needs both to be served: leaders of two jobs that were connected do without it, and may wait as before.
+//!
+//! Where both groups are uniform, the members of both vote at the end ([`ballots`](crate::ballots)), so that all succeed or none,
+//! whoever dies. That the own group is each member knows; that the other one is its leader adds to its list of members, in the
+//! messages that Open MPI sends anyway. Where the vote fails, or nobody comes so far, each group agrees on why, as where it
+//! alone is uniform: then what one leader tells the other is what its group has agreed on, and the group agrees once more on what
+//! came back, whoever of it has died meanwhile.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -26,21 +28,30 @@ use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::ballots::{self, Activation};
 use crate::communicators;
 use crate::groups;
-use crate::handles::Communicator;
 use crate::internals::{Internals, NONBLOCKING};
 use crate::line::lock;
+use crate::members;
 use crate::mended::refusal;
 use crate::objects::Object;
 use crate::openmpi::Library;
+use crate::property::UNIFORMITY;
 use crate::requests::Request;
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
 use crate::uniform;
+use crate::uniformity::Uniformity;
 
 const INTERCOMM_CREATE: &CStr = c"ompi_intercomm_create";
 /// What a leader calls before it tells the other one of its members.
 const PACK: &CStr = c"ompi_proc_pack";
+/// What adds to it.
+const ADD: &CStr = c"PMIx_Data_pack";
+/// `PMIX_BYTE`
+const BYTE: u16 = 2;
+/// What the list of a uniform group ends with. Open MPI reads as much of a list as there are members, and no more.
+const UNIFORM: &[u8; 16] = b"ringwatch:create";
 /// What takes the other group's list apart.
 const UNPACK: &CStr = c"ompi_proc_unpack";
 /// `MCA_COLL_BASE_TAG_FT_BASE`, which nobody uses: such messages get through on a communicator with dead members.
@@ -64,6 +75,7 @@ const STANDARD: c_int = 0;
 
 type IntercommCreate = unsafe extern "C" fn(Object, c_int, Object, c_int, c_int, *mut Object) -> c_int;
 type Pack = unsafe extern "C" fn(*const Object, c_int, Object) -> c_int;
+type Add = unsafe extern "C" fn(*const c_void, Object, *const c_void, i32, u16) -> c_int;
 type Unpack = unsafe extern "C" fn(*const Buffer, c_int, *mut Object, *mut c_int, *mut Object) -> c_int;
 type Irecv = unsafe extern "C" fn(*mut c_void, usize, Object, c_int, c_int, Object, *mut *mut Request) -> c_int;
 type Isend =
@@ -88,6 +100,7 @@ struct Buffer {
 struct Stock {
     intercomm_create: IntercommCreate,
     pack: Pack,
+    add: Add,
     unpack: Unpack,
     /// The module that carries messages.
     messages: *const Object,
@@ -117,6 +130,13 @@ pub struct Crossing {
     talk: Option<Talk>,
     /// The leader has come so far that it tells of its members.
     tells: AtomicBool,
+    /// The group is uniform, and so is the other one.
+    is_uniform: bool,
+    both_are: AtomicBool,
+    /// The last step has begun.
+    has_begun: AtomicBool,
+    /// All members of both groups have succeeded.
+    is_settled: AtomicBool,
     /// The group's communicator, and its broadcast.
     local: usize,
     broadcast: Broadcast,
@@ -148,6 +168,7 @@ fn stand(library: &Library) -> Option<()> {
         let stock = Stock {
             intercomm_create: library.function(INTERCOMM_CREATE)?,
             pack: library.function(PACK)?,
+            add: library.function(ADD)?,
             unpack: library.function(UNPACK)?,
             messages: library.symbol(c"mca_pml")?.cast(),
             integer: library.predefined(c"ompi_mpi_int")?,
@@ -179,6 +200,31 @@ impl Crossing {
 
     fn tells(&self) -> bool {
         self.tells.load(Ordering::Relaxed)
+    }
+
+    /// Open MPI has come to the last step of the call.
+    pub fn activates(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
+    }
+
+    /// The last step, which gives `made` its collectives, and the vote on it if both groups are uniform; returns its code.
+    ///
+    /// # Safety
+    /// A communicator that has its number and its epoch, in an Open MPI that fits.
+    pub unsafe fn activate(&self, made: Object, begin: impl FnOnce() -> c_int) -> c_int {
+        // SAFETY: as required of the caller. Either the members of both groups belong to one mpirun, or they do for nobody.
+        if !self.both_are.load(Ordering::Relaxed) || unsafe { members::of(made) }.is_none() {
+            return begin();
+        }
+        let activate = || Activation { code: begin(), has_begun: self.has_begun.load(Ordering::Relaxed) };
+        // SAFETY: as required of the caller; the group's communicator lives.
+        let code = unsafe { ballots::cast(made, self.local as Object, activate) };
+        self.is_settled.store(code == 0, Ordering::Relaxed);
+        code
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_settled.load(Ordering::Relaxed)
     }
 
     /// From now on what the group does without blocking it does on its side of what is being made. The number is still that of a
@@ -213,9 +259,16 @@ impl Crossing {
 }
 
 unsafe extern "C" fn pack(list: *const Object, count: c_int, buffer: Object) -> c_int {
-    present().into_iter().for_each(|crossing| crossing.tells.store(true, Ordering::Relaxed));
-    // SAFETY: the stock function with the arguments that were meant for it.
-    STOCK.get().map_or(ERR_INTERN, |stock| unsafe { (stock.pack)(list, count, buffer) })
+    let (Some(stock), crossing) = (STOCK.get(), present()) else { return ERR_INTERN };
+    crossing.iter().for_each(|crossing| crossing.tells.store(true, Ordering::Relaxed));
+    // SAFETY: the stock function with the arguments that were meant for it; what is added is copied.
+    unsafe {
+        let code = (stock.pack)(list, count, buffer);
+        if code == 0 && crossing.is_some_and(|crossing| crossing.is_uniform) {
+            return (stock.add)(std::ptr::null(), buffer, UNIFORM.as_ptr().cast(), UNIFORM.len() as i32, BYTE);
+        }
+        code
+    }
 }
 
 unsafe extern "C" fn unpack(
@@ -228,14 +281,17 @@ unsafe extern "C" fn unpack(
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: Open MPI passes a list, which is in memory of that length; the stock function gets its arguments.
     unsafe {
-        let has_nothing = || {
-            (*list).used == 0 || std::slice::from_raw_parts((*list).base, (*list).used).iter().all(|byte| *byte == 0)
-        };
-        if present().is_some() && has_nothing() {
-            ERROR
-        } else {
-            (stock.unpack)(list, count, processes, new, new_processes)
+        if let Some(crossing) = present() {
+            let bytes: &[u8] = match (*list).used {
+                0 => &[],
+                used => std::slice::from_raw_parts((*list).base, used),
+            };
+            if bytes.iter().all(|byte| *byte == 0) {
+                return ERROR;
+            }
+            crossing.both_are.store(crossing.is_uniform && bytes.ends_with(UNIFORM), Ordering::Relaxed);
         }
+        (stock.unpack)(list, count, processes, new, new_processes)
     }
 }
 
@@ -322,9 +378,17 @@ unsafe extern "C" fn intercomm_create(
         unsafe { (transmute::<Object, Broadcast>((*table)[BROADCAST].function), (*table)[BROADCAST].module) };
     // SAFETY: as above.
     let without_blocking = unsafe { [(*table)[IBCAST].function, (*table)[IREDUCE].function] };
-    let (bridge_here, tells) = (is_leader.then_some(bridge as usize), AtomicBool::new(false));
-    let crossing =
-        Arc::new(Crossing { bridge: bridge_here, talk, tells, local: local as usize, broadcast: stock_broadcast });
+    let crossing = Arc::new(Crossing {
+        bridge: is_leader.then_some(bridge as usize),
+        talk,
+        tells: AtomicBool::new(false),
+        is_uniform: Uniformity::of(communicators::values(local)[UNIFORMITY]) != Uniformity::Local,
+        both_are: AtomicBool::new(false),
+        has_begun: AtomicBool::new(false),
+        is_settled: AtomicBool::new(false),
+        local: local as usize,
+        broadcast: stock_broadcast,
+    });
     // As Open MPI does first of all, which may not come to it.
     // SAFETY: where the caller has room for it.
     unsafe { made.write(stock.null) };
@@ -341,13 +405,16 @@ unsafe extern "C" fn intercomm_create(
         if code != 0 && !WRONG_ARGUMENTS.contains(&code) && is_leader && !crossing.tells() && refusal(local).is_none() {
             stock.release_group(local, leader, module);
         }
-        // SAFETY: as above.
-        unsafe { (*table)[BROADCAST].function = stock_broadcast as Object };
+        // SAFETY: as above. Open MPI has put there what it has made.
+        unsafe {
+            (*table)[BROADCAST].function = stock_broadcast as Object;
+            uniform::hold(made.read());
+        }
         crossing.returns(without_blocking);
         PRESENT.replace(before);
         class_of(mpi, code, local, &crossing)
     };
-    let end = uniform::agree_with_others(local, call, |code| match &crossing.talk {
+    let tell = |code| match &crossing.talk {
         Some(talk) if WRONG_ARGUMENTS.contains(&code) => {
             talk.withdraw();
             code
@@ -356,19 +423,14 @@ unsafe extern "C" fn intercomm_create(
             if !begins.get() {
                 talk.tell_size(stock, mpi);
             }
-            talk.end(stock, mpi, code, crossing.tells())
+            let end = talk.end(stock, mpi, code, crossing.tells());
+            if crossing.is_settled() { code } else { end }
         }
         None => code,
-    });
-    // SAFETY: as above; Open MPI has put there what it has made.
-    unsafe {
-        let new = made.read();
-        if end != 0 && new != stock.null {
-            // Others of the group may have it, and would wait in it for those who have not. It stays, with its number.
-            communicators::revoke(Communicator::from_handle(new));
-            made.write(stock.null);
-        }
-    }
+    };
+    let end = uniform::agree_with_others(local, call, || crossing.is_settled(), tell);
+    // SAFETY: as above.
+    unsafe { communicators::decided(made, end, stock.null) };
     end
 }
 

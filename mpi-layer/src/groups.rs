@@ -9,6 +9,9 @@
 //! has, what is waited for is given up. So it is for `MPI_Intercomm_create`, where the leaders exchange messages and all else
 //! runs on the own side of what is being made ([`crossing`]), and where groups meet in the runtime ([`meetings`](crate::meetings)).
 //!
+//! On the end of `MPI_Intercomm_merge`, which is a function of MPI's alone, the members of a uniform communicator agree here: once,
+//! where its last part has ended, or the one before that has failed.
+//!
 //! That ends the call at every member: whoever knows of a death in the communicator gives up, or is refused as it begins
 //! (`ompi_comm_iface_create_check`), and sooner or later all know. For the same reason nobody takes a message of a call that
 //! was given up for one of a later call: who could send or receive that knows of no death, and has ended the earlier one with
@@ -34,11 +37,13 @@ use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::property::UNIFORMITY;
 use crate::requests::Request;
-use crate::statement::{ERR_INTERN, ERR_PROC_FAILED};
+use crate::statement::{About, ERR_INTERN, ERR_PROC_FAILED};
+use crate::uniform;
 use crate::uniformity::Uniformity;
 
 const CREATE_GROUP: &CStr = c"ompi_comm_create_group";
 const ACTIVATE: &CStr = c"ompi_comm_activate_nb";
+const NUMBER_AND_WAIT: &CStr = c"ompi_comm_nextcid";
 const ACTIVATE_AND_WAIT: &CStr = c"ompi_comm_activate";
 const APPEND: &CStr = c"ompi_comm_request_schedule_append";
 const APPEND_WITH_FLAGS: &CStr = c"ompi_comm_request_schedule_append_w_flags";
@@ -54,6 +59,7 @@ const MODE_RUNTIME: c_int = 0x100;
 const RETAIN: u32 = 1;
 
 type CreateGroup = unsafe extern "C" fn(Object, Object, c_int, *mut Object) -> c_int;
+type NumberAndWait = unsafe extern "C" fn(Object, Object, Object, *const c_void, *const c_void, bool, c_int) -> c_int;
 type ActivateAndWait =
     unsafe extern "C" fn(*mut Object, Object, Object, *const c_void, *const c_void, bool, c_int) -> c_int;
 type Callback = unsafe extern "C" fn(*mut Request) -> c_int;
@@ -63,6 +69,7 @@ type AppendWithFlags = unsafe extern "C" fn(*mut Request, Option<Callback>, *con
 struct Stock {
     create_group: CreateGroup,
     activate: Activate,
+    number_and_wait: NumberAndWait,
     activate_and_wait: ActivateAndWait,
     append: Append,
     append_with_flags: AppendWithFlags,
@@ -124,6 +131,7 @@ fn stand(library: &Library) -> Option<()> {
         let stock = Stock {
             create_group: library.function(CREATE_GROUP)?,
             activate: library.function(ACTIVATE)?,
+            number_and_wait: library.function(NUMBER_AND_WAIT)?,
             activate_and_wait: library.function(ACTIVATE_AND_WAIT)?,
             append: library.function(APPEND)?,
             append_with_flags: library.function(APPEND_WITH_FLAGS)?,
@@ -132,6 +140,7 @@ fn stand(library: &Library) -> Option<()> {
         library.redirect_all(&[
             (CREATE_GROUP, create_group as *const c_void),
             (ACTIVATE, activate as *const _),
+            (NUMBER_AND_WAIT, number_and_wait as *const _),
             (APPEND, append as *const _),
         ]);
         let is_seen = library.redirect(ACTIVATE_AND_WAIT, activate_and_wait as *const _);
@@ -186,6 +195,13 @@ impl Call {
         }
         if !matches!(self.kind, Kind::Group) {
             give_turn_back();
+        }
+    }
+
+    fn begin_activation(&self) {
+        self.is_activating.store(true, Ordering::Release);
+        if let Kind::Crossing(crossing) = &self.kind {
+            crossing.activates();
         }
     }
 
@@ -318,11 +334,37 @@ unsafe extern "C" fn activate(
         // SAFETY: as above.
         unsafe { meetings::is_numbered(new, comm) };
     }
-    call.iter().for_each(|call| call.is_activating.store(true, Ordering::Release));
+    call.iter().for_each(|call| call.begin_activation());
     // SAFETY: as above; the others wait for this process in what follows.
     unsafe { epochs::numbered(new, comm, mode) };
     // SAFETY: as above.
     making(call, || unsafe { (stock.activate)(made, comm, bridge, first, second, sends_first, mode, request) })
+}
+
+/// Whether two groups become one.
+///
+/// # Safety
+/// A communicator that is being made, and has its groups.
+unsafe fn is_merge(made: Object, mode: c_int) -> bool {
+    // SAFETY: as required of the caller.
+    mode == MODE_TWO_GROUPS && Internals::fitting().is_some() && unsafe { Internals::own_side_of(made) }.is_none()
+}
+
+unsafe extern "C" fn number_and_wait(
+    made: Object,
+    comm: Object,
+    bridge: Object,
+    first: *const c_void,
+    second: *const c_void,
+    sends_first: bool,
+    mode: c_int,
+) -> c_int {
+    let Some(stock) = STOCK.get() else { return ERR_INTERN };
+    // SAFETY: the stock function with the arguments that were meant for it.
+    unsafe {
+        let code = (stock.number_and_wait)(made, comm, bridge, first, second, sends_first, mode);
+        if code != 0 && is_merge(made, mode) { uniform::agree_on(comm, About::Members, || code) } else { code }
+    }
 }
 
 unsafe extern "C" fn activate_and_wait(
@@ -339,6 +381,28 @@ unsafe extern "C" fn activate_and_wait(
     let begin = || unsafe { (stock.activate_and_wait)(made, comm, bridge, first, second, sends_first, mode) };
     // SAFETY: Open MPI passes where the communicator that is being made stands.
     let new = unsafe { made.read() };
+    // SAFETY: as above.
+    if unsafe { is_merge(new, mode) } {
+        let mut own = ERR_PROC_FAILED;
+        let code = uniform::agree_on(comm, About::Members, || {
+            own = begin();
+            if own == 0 {
+                uniform::hold(new);
+            }
+            own
+        });
+        if own == 0 {
+            uniform::decided(new, code);
+        }
+        return code;
+    }
+    if let Some(crossing) = crossing::present().filter(|_| mode == MODE_BRIDGE) {
+        // SAFETY: both live, and the number is settled. Such calls are there only in an Open MPI that fits.
+        return unsafe {
+            epochs::numbered(new, comm, mode);
+            crossing.activate(new, || construction::activating(new, comm, begin))
+        };
+    }
     if mode != MODE_GROUP {
         return construction::activating(new, comm, begin);
     }

@@ -178,6 +178,11 @@ impl Internals {
         self.number(self.is_inter, comm) == 0 && self.number(self.size, comm) > 1
     }
 
+    /// Whether it has more than one member, in one group or in two.
+    pub fn has_several_members(&self, comm: Object) -> bool {
+        self.is_intercommunicator(comm) || self.size_of(comm) > 1
+    }
+
     /// Whether it has two groups.
     pub fn is_intercommunicator(&self, comm: Object) -> bool {
         self.number(self.is_inter, comm) != 0

@@ -1,10 +1,10 @@
-//! The operations of one uniform communicator, in the order in which all of its members have them.
+//! The operations of one uniform communicator, in the order in which all of its members have them, of both groups if it has two.
 //!
 //! Members agree on operations that have ended for them, one agreement at a time. Each of them takes part in the next
 //! agreement as soon as its first operation that is not agreed on has ended; that comes for every member, so all take part
 //! in the same agreements. The first in which somebody has seen a death ends the communicator: the operations that are not
 //! agreed on by then, and all that follow, fail at every member, without further agreement. A blocking operation needs none
-//! as long as nobody dies: its members [confirm](Line::confirm) it, and whoever has failed in that agrees.
+//! as long as nobody dies: its members [confirm](Line::confirm) it if they are one group, and whoever has failed in that agrees.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -31,6 +31,9 @@ pub struct Line {
     comm: usize,
     rank: c_int,
     size: c_int,
+    has_two_groups: bool,
+    /// The first rank in the shadow of this process's group, and of the other one.
+    first_ranks: [c_int; 2],
     /// See [`shadows`](crate::shadows).
     shadow: usize,
     agreements: usize,
@@ -113,20 +116,27 @@ impl Line {
     /// For a communicator that has its collectives; `None` if there is no memory.
     pub fn new(mpi: &Internals, comm: Object) -> Option<Self> {
         // SAFETY: the communicator lives and has its collectives.
-        let (shadow, agreements, stock, sides) = unsafe {
-            // Those whom Open MPI has not met, too.
-            members::processes(comm);
+        let (shadow, agreements, stock, sides, is_in_first) = unsafe {
             let (shadow, agreements) = mpi.shadows.new_for(comm)?;
+            // Those whom Open MPI has not met, too.
+            members::processes(shadow);
             let slots = mpi.table(comm);
             let stock = std::array::from_fn(|slot| slots[slot].function as usize);
-            (shadow as usize, agreements as usize, stock, members::of(comm).unwrap_or_default())
+            let (sides, is_in_first) = (members::of(comm).unwrap_or_default(), members::is_in_first(comm));
+            (shadow as usize, agreements as usize, stock, sides, is_in_first)
         };
-        let is_of_one_job = sides.iter().any(|side| side.iter().all(|name| name.has_same_job(side[0])));
-        let saw_death = AtomicBool::new(mpi.has_dead_members(comm));
+        let is_of_one_job =
+            sides.first().is_some_and(|own| sides.iter().flatten().all(|name| name.has_same_job(own[0])));
+        // SAFETY: as above.
+        let saw_death = AtomicBool::new(unsafe { mpi.has_dead_on_any_side(comm) });
+        let behind = |side: usize| sides.get(side).map_or(0, |side| c_int::try_from(side.len()).unwrap_or(0));
+        let first_ranks = if is_in_first == Some(false) { [behind(1), 0] } else { [0, behind(0)] };
         Some(Self {
             comm: comm as usize,
             rank: mpi.rank_in(comm),
             size: mpi.size_of(comm),
+            has_two_groups: sides.len() == 2,
+            first_ranks,
             shadow,
             agreements,
             stock,
@@ -139,6 +149,21 @@ impl Line {
     /// See [`shadows`](crate::shadows).
     pub fn shadow(&self) -> Object {
         self.shadow as Object
+    }
+
+    /// The rank in the shadow of a member of this process's group, or of the other one.
+    pub fn rank_in_shadow(&self, rank: c_int, is_of_other: bool) -> c_int {
+        self.first_ranks[usize::from(is_of_other)] + rank
+    }
+
+    /// The communicator.
+    pub fn comm(&self) -> Object {
+        self.comm as Object
+    }
+
+    /// Whether it has two groups.
+    pub fn has_two_groups(&self) -> bool {
+        self.has_two_groups
     }
 
     /// The functions that Open MPI chose for the communicator.
@@ -203,9 +228,12 @@ impl Line {
 
     fn standing(&self, mpi: &Internals) -> Standing {
         // SAFETY: called for lines that are not closed, so the communicator is not freed.
-        if unsafe { mpi.is_revoked(self.comm as Object) } {
+        let (is_revoked, has_no_collectives) =
+            unsafe { (mpi.is_revoked(self.comm as Object), mpi.has_no_collectives(self.comm as Object)) };
+        if is_revoked {
             Standing::Revoked
-        } else if self.saw_death.load(Ordering::Acquire) {
+        } else if has_no_collectives || self.saw_death.load(Ordering::Acquire) {
+            // Of the own side of two groups nobody may be dead, but of the other one.
             Standing::Damaged
         } else {
             Standing::Sound
@@ -244,7 +272,7 @@ impl Line {
     /// nothing is known against it: then the operation is over, and nobody can come to another conclusion. Otherwise it has to
     /// be agreed on.
     pub fn confirm(&self, mpi: &Internals, operation: &mut Operation) -> bool {
-        if self.standing(mpi) != Standing::Sound || lock(&self.state).confirmed == MOST {
+        if self.has_two_groups || self.standing(mpi) != Standing::Sound || lock(&self.state).confirmed == MOST {
             return false;
         }
         operation.is_confirmed = operation.code == 0;

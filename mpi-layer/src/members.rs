@@ -43,6 +43,19 @@ pub unsafe fn of(comm: Object) -> Option<Vec<Vec<ProcessName>>> {
     }
 }
 
+/// Whether this process is in the group of a communicator that comes first for the members of both; in the only one it is.
+/// `None` as of [`of`].
+///
+/// # Safety
+/// As of [`of`].
+pub unsafe fn is_in_first(comm: Object) -> Option<bool> {
+    // SAFETY: as required of the caller.
+    match unsafe { of(comm)? }.as_slice() {
+        [own, other] => Some(own.first()?.bytes() < other.first()?.bytes()),
+        _ => Some(true),
+    }
+}
+
 /// The processes of the members of the own group, by their ranks; 0 for one that Open MPI does not know. It has met the others
 /// then, as it would have with a message: its agreements do not believe that somebody is dead whom it has not met.
 ///

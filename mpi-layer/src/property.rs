@@ -40,7 +40,7 @@ pub const PROPERTIES: [Property; 2] = [
         spellings: &uniformity::SPELLINGS,
         words: [Uniformity::ALL[0].word(), Uniformity::ALL[1].word(), Uniformity::ALL[2].word()],
         parse: |word| Uniformity::parse(word).map(Uniformity::value),
-        refusal: c"MPI_ERR_INFO_VALUE: error uniformity is local, create or coll, and local among two groups; nothing changes",
+        refusal: c"MPI_ERR_INFO_VALUE: error uniformity is local, create or coll, and local with processes of another mpirun; nothing changes",
     },
 ];
 

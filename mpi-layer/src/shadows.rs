@@ -1,13 +1,15 @@
 //! Agreements of communicators among themselves, not mixed up with those of the program.
 //!
 //! They run on a shadow: a communicator with the same members that nobody else knows. The program calls its agreements in
-//! an order, and those on a shadow come in another. Open MPI makes such shadows for agreements among two groups
-//! (coll_ftagree_earlyreturning.c:3248).
+//! an order, and those on a shadow come in another. The shadow of a communicator with two groups has one, of the members of
+//! both, as Open MPI makes it for its own agreements (coll_ftagree_earlyreturning.c:3248).
 
 use std::ffi::c_int;
 
 use crate::agreements::{self, Begin};
 use crate::epochs::{self, CONTEXT_ID, EPOCH};
+use crate::internals::Internals;
+use crate::members;
 use crate::objects::{Classes, Object};
 use crate::openmpi::Library;
 use crate::requests::Request;
@@ -46,6 +48,8 @@ pub struct Shadows {
     nobody: Object,
     errors_return: Object,
     group: unsafe extern "C" fn(Object, *mut Object) -> c_int,
+    other_group: unsafe extern "C" fn(Object, *mut Object) -> c_int,
+    union: unsafe extern "C" fn(Object, Object, *mut Object) -> c_int,
     group_size: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
     group_free: unsafe extern "C" fn(*mut Object) -> c_int,
 }
@@ -77,6 +81,8 @@ impl Shadows {
                 nobody: library.predefined(c"ompi_mpi_group_empty")?,
                 errors_return: library.predefined(c"ompi_mpi_errors_return")?,
                 group: library.function(c"PMPI_Comm_group")?,
+                other_group: library.function(c"PMPI_Comm_remote_group")?,
+                union: library.function(c"PMPI_Group_union")?,
                 group_size: library.function(c"PMPI_Group_size")?,
                 group_free: library.function(c"PMPI_Group_free")?,
             })
@@ -117,11 +123,10 @@ impl Shadows {
     /// # Safety
     /// A communicator with a number, and one that lives and has all of its members.
     unsafe fn new_of(&self, named: Object, comm: Object, bits: u32) -> Option<(Object, Object)> {
-        let (mut group, mut shadow) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let mut priority = 0;
+        let (mut shadow, mut priority) = (std::ptr::null_mut(), 0);
         // SAFETY: as required of the caller; the new one is made of the group and filled in before its first use.
         unsafe {
-            (self.group)(named, &mut group);
+            let mut group = self.all_members(named)?;
             let status = self.make(&mut shadow, comm, group);
             (self.group_free)(&mut group);
             if status != 0 || shadow.is_null() {
@@ -131,6 +136,28 @@ impl Shadows {
             shadow.byte_add(EPOCH).cast::<u32>().write(epochs::epoch_of(named) | bits);
             let module = (self.make_agreements)(shadow, &mut priority);
             (!module.is_null()).then_some((shadow, module))
+        }
+    }
+
+    /// The group of all members, in an order that is the same for all of them.
+    ///
+    /// # Safety
+    /// A communicator that lives, in an Open MPI that fits.
+    unsafe fn all_members(&self, comm: Object) -> Option<Object> {
+        let (mut own, mut other, mut all) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: as required of the caller; what is asked for is given back.
+        unsafe {
+            if Internals::own_side_of(comm).is_none() {
+                return ((self.group)(comm, &mut own) == 0).then_some(own);
+            }
+            let is_in_first = members::is_in_first(comm)?;
+            (self.group)(comm, &mut own);
+            (self.other_group)(comm, &mut other);
+            let [first, second] = if is_in_first { [own, other] } else { [other, own] };
+            let status = (self.union)(first, second, &mut all);
+            (self.group_free)(&mut own);
+            (self.group_free)(&mut other);
+            (status == 0).then_some(all)
         }
     }
 

@@ -16,7 +16,7 @@ use crate::objects::Object;
 use crate::requests::{Request, Start};
 use crate::statement::{About, ERR_INTERN};
 use crate::uniformity::Uniformity;
-use crate::{agreements, collectives, detached, openmpi};
+use crate::{agreements, collectives, detached, members, openmpi};
 
 /// Stands where a blocked caller waits for a code of MPI.
 const NO_CODE: c_int = c_int::MIN;
@@ -64,7 +64,16 @@ pub fn is_possible() -> bool {
     })
 }
 
-/// Whether a communicator has two groups, among which nothing is uniform.
+/// Whether this one can be: of two groups all have to belong to one mpirun.
+///
+/// # Safety
+/// One that lives and has its groups.
+pub unsafe fn can_be(comm: Object) -> bool {
+    // SAFETY: as required of the caller.
+    is_possible() && (!is_intercommunicator(comm) || unsafe { members::of(comm) }.is_some())
+}
+
+/// Whether a communicator has two groups.
 pub fn is_intercommunicator(comm: Object) -> bool {
     Internals::get().is_some_and(|mpi| mpi.is_intercommunicator(comm))
 }
@@ -77,7 +86,7 @@ pub fn make(comm: Object, uniformity: Uniformity) {
     let Some(mpi) = Internals::get() else { return };
     let line = match line_of(comm) {
         Some(line) => line,
-        None if !mpi.is_intracommunicator_of_several(comm) => return,
+        None if !mpi.has_several_members(comm) => return,
         None => match Line::new(mpi, comm) {
             Some(line) => add(comm, line),
             None => return say("ringwatch: no memory for a uniform communicator; it stays as it was"),
@@ -86,7 +95,7 @@ pub fn make(comm: Object, uniformity: Uniformity) {
     let stock = line.stock();
     // SAFETY: the communicator lives, and nobody calls its collectives while its info changes.
     let slots = unsafe { mpi.table(comm) };
-    for (slot, function) in slots.iter_mut().zip(collectives::table(uniformity, &stock)) {
+    for (slot, function) in slots.iter_mut().zip(collectives::table(uniformity, line.has_two_groups(), &stock)) {
         slot.function = function;
     }
 }
@@ -140,17 +149,18 @@ pub fn take_leave() {
     }
 }
 
-/// Waits for what decides whether a communicator that has its collectives comes to be, and returns its code. If not, some
-/// members may have no collectives there to agree on.
-pub fn waiting_in(comm: Object, wait: impl FnOnce() -> c_int) -> c_int {
-    let line = line_of(comm);
-    line.iter().for_each(|line| line.hold());
-    let code = wait();
-    line.iter().for_each(|line| line.end());
+/// A communicator has its collectives, and it is not decided yet whether it comes to be. Some members may have no collectives
+/// there to agree on.
+pub fn hold(comm: Object) {
+    line_of(comm).iter().for_each(|line| line.hold());
+}
+
+/// It does if this is 0.
+pub fn decided(comm: Object, code: c_int) {
+    line_of(comm).iter().for_each(|line| line.end());
     if code != 0 {
         forget(comm, End::Unmade);
     }
-    code
 }
 
 /// A member of a communicator is dead.
@@ -160,7 +170,7 @@ pub fn member_died(comm: Object, rank: c_int, remote: bool) {
         let lines = lock(&LINES);
         let Some(line) = lines.by_communicator.get(&(comm as usize)) else { return };
         // Open MPI does not find the shadow.
-        agreements::note(line.shadow(), rank, remote);
+        agreements::note(line.shadow(), line.rank_in_shadow(rank, remote), false);
         line.see_death();
         DAMAGED.store(true, Ordering::Relaxed);
     }
@@ -207,8 +217,14 @@ pub fn agree_on(comm: Object, about: About, call: impl FnOnce() -> c_int) -> c_i
 }
 
 /// One that other groups have a part in: the members agree on what `call` has returned, then tell the others by `then`, which gets
-/// that and returns what these say, and if that is success on both sides agree on that, whoever dies meanwhile.
-pub fn agree_with_others(comm: Object, call: impl FnOnce() -> c_int, then: impl FnOnce(c_int) -> c_int) -> c_int {
+/// that and returns what these say, and if that is success on both sides agree on that, whoever dies meanwhile. Not if `call` has
+/// had success and that `is_settled`: then the others have it, too.
+pub fn agree_with_others(
+    comm: Object,
+    call: impl FnOnce() -> c_int,
+    is_settled: impl FnOnce() -> bool,
+    then: impl FnOnce(c_int) -> c_int,
+) -> c_int {
     let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return then(call()) };
     let begin = line.begin(mpi);
     let mut operation = Operation::cut(Told::Nobody);
@@ -217,6 +233,10 @@ pub fn agree_with_others(comm: Object, call: impl FnOnce() -> c_int, then: impl 
         Begin::Nested => return then(call()),
         Begin::Cut => {}
         Begin::Now => operation.code = call(),
+    }
+    if operation.code == 0 && is_settled() {
+        line.end();
+        return then(0);
     }
     // Until the second part is there the operation goes on: no agreement about a death comes before it.
     let code = await_agreement(mpi, &line, operation);
@@ -265,25 +285,44 @@ pub fn start(
     guarded(|| {
         let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return ERR_INTERN };
         let begin = line.begin(mpi);
-        if matches!(begin, Begin::Nested) {
-            return call(line.stock_function(slot), request);
+        match begin {
+            Begin::Nested => call(line.stock_function(slot), request),
+            // That all have come to it they agree on.
+            _ if slot == NONBLOCKING + BARRIER => start_in(mpi, &line, &begin, request, |_| 0),
+            _ => start_in(mpi, &line, &begin, request, |own| call(line.stock_function(slot), own)),
         }
-        let Some(told) = new_request(mpi, comm, false) else { return ERR_INTERN };
-        let mut operation = Operation::cut(Told::Request(told));
-        if matches!(begin, Begin::Now) {
-            operation.code = 0;
-            if slot != NONBLOCKING + BARRIER {
-                let mut own = std::ptr::null_mut();
-                operation.code = call(line.stock_function(slot), &mut own);
-                operation.own = (operation.code == 0).then_some(own);
-            }
-            line.end();
-        }
-        // SAFETY: MPI passes room for the request.
-        unsafe { request.write(told) };
-        line.append(operation);
-        0
     })
+}
+
+/// The same of an operation that is made of several, if the communicator is uniform: `call` begins it, with its request.
+pub fn start_whole(comm: Object, request: *mut *mut Request, call: impl FnOnce(*mut *mut Request) -> c_int) -> c_int {
+    let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return call(request) };
+    guarded(|| match line.begin(mpi) {
+        Begin::Nested => call(request),
+        begin => start_in(mpi, &line, &begin, request, call),
+    })
+}
+
+/// `call` begins an operation of the line, unless it cannot succeed.
+fn start_in(
+    mpi: &Internals,
+    line: &Line,
+    begin: &Begin,
+    request: *mut *mut Request,
+    call: impl FnOnce(*mut *mut Request) -> c_int,
+) -> c_int {
+    let Some(told) = new_request(mpi, line.comm(), false) else { return ERR_INTERN };
+    let mut operation = Operation::cut(Told::Request(told));
+    if matches!(begin, Begin::Now) {
+        let mut own = std::ptr::null_mut();
+        operation.code = call(&mut own);
+        operation.own = (operation.code == 0 && !own.is_null()).then_some(own);
+        line.end();
+    }
+    // SAFETY: MPI passes room for the request.
+    unsafe { request.write(told) };
+    line.append(operation);
+    0
 }
 
 /// A persistent operation: each of its starts is one in the order of the communicator.

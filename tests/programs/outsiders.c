@@ -6,7 +6,7 @@
  *   VALUE    local or create
  *   OP       dup, split, win_create, win_allocate, win_create_dynamic, file_open, intercomm_create of the two halves, which
  *            have the scope and the uniformity then, or merge, inter_dup and inter_split of an intercommunicator of these,
- *            which has the scope
+ *            which has both, too
  *
  * For operation k, counted from 0, the rank size - 1 - k dies at a moment that the seed decides, and the members are all before
  * it. Each writes a line "rank nanoseconds event details": "ended k MADE CLASS" when one could not be made, after MADE that
@@ -142,7 +142,7 @@ int main(int count, char **arguments) {
         if (world_rank == victim) die_soon(lives[k]);
         watch(of[k].all, uniformity);
         watch(of[k].half, uniformity);
-        watch(of[k].halves, "local");
+        watch(of[k].halves, uniformity);
         MPI_Send(NULL, 0, MPI_INT, victim, TAG, calm);
         be_struck(k, &of[k], operations[k], path);
         wait_for_death(&from_victim[k]);

@@ -1,7 +1,7 @@
 /* uniform: the members of a communicator call one collective operation again and again while one of them dies; each
  * survivor writes down which call failed first, and how.
  *
- *   uniform --events DIR --uniform VALUE --how HOW --seed NUMBER [--elements COUNT] [--victims COUNT] OP...
+ *   uniform --events DIR --uniform VALUE --how HOW --seed NUMBER [--elements COUNT] [--victims COUNT] [--groups 2] OP...
  *
  *   VALUE    local, create or coll
  *   HOW      how the communicators get it: set (MPI_Comm_set_info), group (the same, and the error scope group), dup
@@ -11,6 +11,7 @@
  *            do with a window or a file, which has the uniformity of the communicator that it was made from
  *
  * --elements: how many integers a collective has for each member (1). --victims: how many members die in each operation (1).
+ * --groups 2: each communicator has its members in two groups, of which the first member of the one is the root.
  * For operation k, counted from 0, the victims are the ranks up to size - 1 - k * COUNT, each of which kills itself in a call
  * and at a moment that the seed decides. Members of a communicator stand in an order that the seed decides, too. Events are lines "rank nanoseconds
  * event details": "ended k CALL CLASS NEXT" after the first failed call of operation k, NEXT being the class of one more
@@ -48,6 +49,19 @@ static void set_key(MPI_Comm comm, const char *key, const char *value) {
     MPI_Info_free(&info);
 }
 
+/* Puts the members into two groups; returns whether this one is in the first. */
+static bool divide(MPI_Comm *comm) {
+    int rank, size;
+    MPI_Comm half, whole = *comm;
+    MPI_Comm_rank(whole, &rank);
+    MPI_Comm_size(whole, &size);
+    bool lower = rank < size / 2;
+    MPI_Comm_split(whole, lower, rank, &half);
+    MPI_Intercomm_create(half, 0, whole, lower ? size / 2 : 0, TAG, comm);
+    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    return lower;
+}
+
 static void dies(int signal) {
     (void)signal;
     kill(getpid(), SIGKILL);
@@ -55,39 +69,55 @@ static void dies(int signal) {
 
 /* ---- operations ---- */
 
-/* Data of the calls: each member sends its rank + 1 wherever it sends, `each` times for each member. */
+/* Data of the calls: each member sends its rank + 1 wherever it sends, `each` times for each member, of the other group if there
+ * are two. */
 static int me, members, each = 1, counts[MOST_MEMBERS], places[MOST_MEMBERS], bytes[MOST_MEMBERS];
+/* What a member gets in a reduction that is scattered: of two groups both get as much. */
+static int share, shares[MOST_MEMBERS];
+static int root;
+static bool is_root;
 static int sent[MOST_MEMBERS * MOST_ELEMENTS], room[SEVERAL][MOST_MEMBERS * MOST_ELEMENTS], *got = room[0];
 static MPI_Aint displacements[MOST_MEMBERS];
 static MPI_Datatype types[MOST_MEMBERS];
 
-static void prepare(MPI_Comm comm) {
+static void prepare(MPI_Comm comm, bool has_root) {
     MPI_Comm_rank(comm, &me);
-    MPI_Comm_size(comm, &members);
+    int own, has_two;
+    MPI_Comm_size(comm, &own);
+    MPI_Comm_test_inter(comm, &has_two);
+    members = own, root = 0, share = each;
+    is_root = me == 0;
+    if (has_two) {
+        MPI_Comm_remote_size(comm, &members);
+        share = members * each;
+        is_root = me == 0 && has_root;
+        root = is_root ? MPI_ROOT : has_root ? MPI_PROC_NULL : 0;
+    }
+    for (int i = 0; i < own; i++) shares[i] = share;
     for (int i = 0; i < members; i++) {
         counts[i] = each, places[i] = i * each, bytes[i] = places[i] * (int)sizeof(int), types[i] = MPI_INT;
         displacements[i] = bytes[i];
     }
-    for (int i = 0; i < members * each; i++) sent[i] = me + 1;
+    for (int i = 0; i < (has_two ? own : 1) * members * each; i++) sent[i] = me + 1;
 }
 
 /* Name, and arguments before the communicator. */
 #define COLLECTIVES(CALL)                                                                                              \
     CALL(Barrier, barrier)                                                                                             \
-    CALL(Bcast, bcast, me == 0 ? sent : got, each, MPI_INT, 0)                                                         \
-    CALL(Reduce, reduce, sent, got, each, MPI_INT, MPI_SUM, 0)                                                         \
+    CALL(Bcast, bcast, is_root ? sent : got, each, MPI_INT, root)                                                      \
+    CALL(Reduce, reduce, sent, got, each, MPI_INT, MPI_SUM, root)                                                      \
     CALL(Allreduce, allreduce, sent, got, each, MPI_INT, MPI_SUM)                                                      \
-    CALL(Gather, gather, sent, each, MPI_INT, got, each, MPI_INT, 0)                                                   \
-    CALL(Gatherv, gatherv, sent, each, MPI_INT, got, counts, places, MPI_INT, 0)                                       \
-    CALL(Scatter, scatter, sent, each, MPI_INT, got, each, MPI_INT, 0)                                                 \
-    CALL(Scatterv, scatterv, sent, counts, places, MPI_INT, got, each, MPI_INT, 0)                                     \
+    CALL(Gather, gather, sent, each, MPI_INT, got, each, MPI_INT, root)                                                \
+    CALL(Gatherv, gatherv, sent, each, MPI_INT, got, counts, places, MPI_INT, root)                                    \
+    CALL(Scatter, scatter, sent, each, MPI_INT, got, each, MPI_INT, root)                                              \
+    CALL(Scatterv, scatterv, sent, counts, places, MPI_INT, got, each, MPI_INT, root)                                  \
     CALL(Allgather, allgather, sent, each, MPI_INT, got, each, MPI_INT)                                                \
     CALL(Allgatherv, allgatherv, sent, each, MPI_INT, got, counts, places, MPI_INT)                                    \
     CALL(Alltoall, alltoall, sent, each, MPI_INT, got, each, MPI_INT)                                                  \
     CALL(Alltoallv, alltoallv, sent, counts, places, MPI_INT, got, counts, places, MPI_INT)                            \
     CALL(Alltoallw, alltoallw, sent, counts, bytes, types, got, counts, bytes, types)                                  \
-    CALL(Reduce_scatter, reduce_scatter, sent, got, counts, MPI_INT, MPI_SUM)                                          \
-    CALL(Reduce_scatter_block, reduce_scatter_block, sent, got, each, MPI_INT, MPI_SUM)                                \
+    CALL(Reduce_scatter, reduce_scatter, sent, got, shares, MPI_INT, MPI_SUM)                                          \
+    CALL(Reduce_scatter_block, reduce_scatter_block, sent, got, share, MPI_INT, MPI_SUM)                               \
     CALL(Scan, scan, sent, got, each, MPI_INT, MPI_SUM)                                                                \
     CALL(Exscan, exscan, sent, got, each, MPI_INT, MPI_SUM)                                                            \
     CALL(Neighbor_allgather, neighbor_allgather, sent, each, MPI_INT, got, each, MPI_INT)                              \
@@ -134,9 +164,10 @@ static int expected(const char *name) {
     int all = members * (members + 1) / 2;
     if (!strncmp(name, "neighbor", 8)) return (me + members - 1) % members + 1;
     if (!strcmp(name, "barrier")) return -1;
-    if (!strcmp(name, "bcast")) return me == 0 ? -1 : 1;
-    if (!strcmp(name, "reduce")) return me == 0 ? all : -1;
-    if (!strncmp(name, "gather", 6)) return me == 0 ? 1 : -1;
+    if (!strcmp(name, "bcast")) return is_root || root != 0 ? -1 : 1;
+    if (!strcmp(name, "reduce")) return is_root ? all : -1;
+    if (!strncmp(name, "gather", 6)) return is_root ? 1 : -1;
+    if (!strncmp(name, "scatter", 7)) return root != 0 ? -1 : 1;
     if (!strcmp(name, "allreduce") || !strncmp(name, "reduce_scatter", 14)) return all;
     if (!strcmp(name, "scan")) return (me + 1) * (me + 2) / 2;
     if (!strcmp(name, "exscan")) return me == 0 ? -1 : me * (me + 1) / 2;
@@ -197,6 +228,7 @@ static int constructor(MPI_Comm comm, const char *name) {
     MPI_Comm made = MPI_COMM_NULL;
     int code, one = 1, wraps = 1, left = (me + members - 1) % members, right = (me + 1) % members;
     if (!strcmp(name, "dup")) code = MPI_Comm_dup(comm, &made);
+    else if (!strcmp(name, "merge")) code = MPI_Intercomm_merge(comm, 0, &made);
     else if (!strcmp(name, "split")) code = MPI_Comm_split(comm, me % 2, -me, &made);
     else if (!strcmp(name, "split_type")) code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made);
     else if (!strcmp(name, "create")) {
@@ -292,10 +324,11 @@ static void repeat(int k, MPI_Comm comm, const char *operation, int last_call, u
 
 int main(int count, char **arguments) {
     const char *dir = "", *value = "local", *how = "set", *operations[MOST_OPERATIONS];
-    int operation_count = 0, dying = 1;
+    int operation_count = 0, dying = 1, groups = 1;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
         else if (!strcmp(arguments[i], "--elements")) each = atoi(arguments[++i]);
+        else if (!strcmp(arguments[i], "--groups")) groups = atoi(arguments[++i]);
         else if (!strcmp(arguments[i], "--victims")) dying = atoi(arguments[++i]);
         else if (!strcmp(arguments[i], "--uniform")) value = arguments[++i];
         else if (!strcmp(arguments[i], "--how")) how = arguments[++i];
@@ -308,6 +341,7 @@ int main(int count, char **arguments) {
     MPI_Comm_dup(MPI_COMM_WORLD, &calm);
     set_key(calm, "mpix_error_uniform", "local");
     MPI_Comm comms[MOST_OPERATIONS];
+    bool has_root[MOST_OPERATIONS] = {false};
     int last_calls[MOST_VICTIMS];
     useconds_t lives[MOST_VICTIMS];
     for (int k = 0; k < operation_count; k++) {
@@ -324,6 +358,7 @@ int main(int count, char **arguments) {
             MPI_Comm line = comms[k];
             MPI_Cart_create(line, 1, &size, &wraps, 0, &comms[k]);
         }
+        has_root[k] = groups == 2 && divide(&comms[k]);
         if (strcmp(how, "default")) set_key(comms[k], "mpix_error_uniform", value);
         if (!strcmp(how, "group")) set_key(comms[k], "mpix_error_scope", "group");
         if (!strcmp(how, "dup")) {
@@ -338,7 +373,7 @@ int main(int count, char **arguments) {
     event("ready");
     signal(SIGALRM, dies);
     for (int k = 0; k < operation_count; k++) {
-        prepare(comms[k]);
+        prepare(comms[k], has_root[k]);
         int as_victim = world_size - 1 - world_rank;
         bool dies_now = as_victim >= k * dying && as_victim < (k + 1) * dying;
         repeat(k, comms[k], operations[k], dies_now ? last_calls[as_victim] : -1, dies_now ? lives[as_victim] : 0);

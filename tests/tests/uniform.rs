@@ -155,6 +155,43 @@ fn blocking_collectives() {
     strike_all("coll", "", &COLLECTIVES);
 }
 
+/// Of two groups. Those with a root are left to themselves.
+fn among_two_groups() -> impl Iterator<Item = &'static str> {
+    let others = ["bcast", "reduce", "gather", "gatherv", "scatter", "scatterv", "scan", "exscan"];
+    COLLECTIVES.into_iter().filter(move |name| !others.contains(name))
+}
+
+/// One member after the other of communicators with two groups dies.
+fn strike_two_groups(value: &str, how: &str, operations: &[String]) {
+    let options = ["--mca", "coll_ringwatch_error_uniform", value];
+    in_lab(|lab| {
+        for seed in moments(lab) {
+            for group in operations.chunks(AT_ONCE) {
+                let group: Vec<&str> = group.iter().map(String::as_str).collect();
+                let job = Job::new().options(if how == "default" { &options } else { &[] });
+                strike(lab, job.arguments(&["--groups", "2"]), value, how, seed, &group);
+            }
+        }
+    });
+}
+
+#[test]
+fn collectives_among_two_groups() {
+    let names: Vec<_> =
+        ["", "i", "p"].iter().flat_map(|form| among_two_groups().map(move |name| format!("{form}{name}"))).collect();
+    strike_two_groups("coll", "set", &names);
+}
+
+#[test]
+fn constructors_of_two_groups() {
+    // Open MPI's split_type waits for ever on an intercommunicator with members of both groups on one host, whoever lives.
+    let names = ["merge", "dup", "dup_with_info", "idup", "idup_with_info", "split", "create"];
+    let names = names.map(String::from);
+    strike_two_groups("create", "set", &names);
+    // The communicators of which Open MPI makes them are uniform, too.
+    strike_two_groups("coll", "default", &names);
+}
+
 /// In which members have more to send than goes at once: other algorithms, whose parts are interrupted one by one.
 #[test]
 fn long_messages() {
@@ -312,14 +349,14 @@ fn info_keys() {
     uniformity.is_kept();
 }
 
-/// Between two groups nothing is uniform, whatever the parameter says.
+/// Also of what two groups have between them.
 #[test]
 fn info_of_a_spawned_process_shows_what_is_in_force() {
     in_lab(|lab| {
         let job = Job::new().ranks(2).environment("OMPI_MCA_coll_ringwatch_error_uniform", "coll");
         let outcome = job.diarist(&compile("keys", "mpicc")).arguments(&["uniform"]).run(lab);
         let infos: Vec<String> = outcome.diaries.of(0).filter(|entry| entry.event == "info").map(Entry::text).collect();
-        for expected in ["world coll", "spawned-world coll", "spawned-parent local", "spawner-child local"] {
+        for expected in ["world coll", "spawned-world coll", "spawned-parent coll", "spawner-child coll"] {
             outcome.require(infos.iter().any(|info| info == expected), &format!("{expected}: {infos:?}"));
         }
         outcome.finalized(0);
