@@ -1,6 +1,7 @@
 //! Every survivor gets `MPI_ERR_PROC_FAILED` from the operation that it is in, before anybody has revoked anything.
 
-use system_tests::diary::PROC_FAILED;
+use system_tests::diary::{Entry, PROC_FAILED};
+use system_tests::job::compile;
 use system_tests::{Job, Running, in_lab, process};
 
 /// The ranks of h3 die, or one of them.
@@ -64,5 +65,22 @@ fn of_a_node_that_was_killed() {
 fn of_a_link_that_was_cut() {
     strikes("recv", &[4, 5], |job| {
         let _ = job.cut("h3");
+    });
+}
+
+/// Between two groups Open MPI 5.0.7 gives the root whatever lies in the memory of the other group's first member, with success.
+#[test]
+fn of_a_root_that_lacks_the_part_of_the_dead() {
+    in_lab(|lab| {
+        let operations = ["reduce", "gather"];
+        let job = Job::new().on(&["h1"], 8).options(&["--bind-to", "none"]);
+        let outcome = job.diarist(&compile("gathered", "mpicc")).arguments(&operations).run(lab);
+        let got: Vec<_> = outcome.diaries.of(7).filter(|entry| entry.event == "got").map(Entry::text).collect();
+        let expected = operations.map(|operation| format!("{operation} {PROC_FAILED}"));
+        outcome.require(got == expected, &format!("the root gets an error each time, not {got:?}"));
+        for rank in outcome.survivors(&[5, 6]) {
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
     });
 }
