@@ -219,7 +219,7 @@ pub fn lives(handle: *mut c_void) -> bool {
 ///
 /// # Safety
 /// Where a constructor has put what it has made, if it has.
-pub unsafe fn decided(made: *mut Object, code: c_int, null: Object) {
+pub unsafe fn settle(made: *mut Object, code: c_int, null: Object) {
     // SAFETY: as required of the caller.
     let new = unsafe { made.read() };
     if new.is_null() || new == null {

@@ -164,7 +164,7 @@ impl Stock {
                 uniform::hold(made.read());
                 code
             });
-            communicators::decided(made, code, null);
+            communicators::settle(made, code, null);
             code
         }
     }

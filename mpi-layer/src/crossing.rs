@@ -430,7 +430,7 @@ unsafe extern "C" fn intercomm_create(
     };
     let end = uniform::agree_with_others(local, call, || crossing.is_settled(), tell);
     // SAFETY: as above.
-    unsafe { communicators::decided(made, end, stock.null) };
+    unsafe { communicators::settle(made, end, stock.null) };
     end
 }
 

@@ -88,6 +88,11 @@ pub unsafe fn numbered(made: Object, comm: Object, mode: c_int) {
     }
 }
 
+/// An epoch that is made of any count.
+pub fn made(count: u32) -> u32 {
+    (count % MADE) | MADE
+}
+
 /// The number that a communicator has at all members.
 ///
 /// # Safety
@@ -124,7 +129,7 @@ fn epoch(known: &[(u64, u64, u32)], sides: &[Vec<ProcessName>]) -> u32 {
         hasher.update(&side.len().to_le_bytes()).update(&side);
     }
     let [first, second, third, fourth, ..] = *hasher.finalize().as_bytes();
-    (u32::from_le_bytes([first, second, third, fourth]) % MADE) | MADE
+    made(u32::from_le_bytes([first, second, third, fourth]))
 }
 
 #[cfg(test)]

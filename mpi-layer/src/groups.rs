@@ -28,6 +28,7 @@ use crate::communicators;
 use crate::construction;
 use crate::crossing::{self, Crossing};
 use crate::epochs::{self, Activate};
+use crate::from_groups::{self, ActivateAndWait, NumberAndWait};
 use crate::handles::Communicator;
 use crate::internals::Internals;
 use crate::line::lock;
@@ -59,9 +60,6 @@ const MODE_RUNTIME: c_int = 0x100;
 const RETAIN: u32 = 1;
 
 type CreateGroup = unsafe extern "C" fn(Object, Object, c_int, *mut Object) -> c_int;
-type NumberAndWait = unsafe extern "C" fn(Object, Object, Object, *const c_void, *const c_void, bool, c_int) -> c_int;
-type ActivateAndWait =
-    unsafe extern "C" fn(*mut Object, Object, Object, *const c_void, *const c_void, bool, c_int) -> c_int;
 type Callback = unsafe extern "C" fn(*mut Request) -> c_int;
 type Append = unsafe extern "C" fn(*mut Request, Option<Callback>, *const *mut Request, c_int) -> c_int;
 type AppendWithFlags = unsafe extern "C" fn(*mut Request, Option<Callback>, *const *mut Request, c_int, u32) -> c_int;
@@ -362,6 +360,9 @@ unsafe extern "C" fn number_and_wait(
     let Some(stock) = STOCK.get() else { return ERR_INTERN };
     // SAFETY: the stock function with the arguments that were meant for it.
     unsafe {
+        if let Some(code) = from_groups::number(made, first, mode) {
+            return code;
+        }
         let code = (stock.number_and_wait)(made, comm, bridge, first, second, sends_first, mode);
         if code != 0 && is_merge(made, mode) { uniform::agree_on(comm, About::Members, || code) } else { code }
     }
@@ -381,30 +382,24 @@ unsafe extern "C" fn activate_and_wait(
     let begin = || unsafe { (stock.activate_and_wait)(made, comm, bridge, first, second, sends_first, mode) };
     // SAFETY: Open MPI passes where the communicator that is being made stands.
     let new = unsafe { made.read() };
-    // SAFETY: as above.
-    if unsafe { is_merge(new, mode) } {
-        let mut own = ERR_PROC_FAILED;
-        let code = uniform::agree_on(comm, About::Members, || {
-            own = begin();
-            if own == 0 {
-                uniform::hold(new);
-            }
-            own
-        });
-        if own == 0 {
-            uniform::decided(new, code);
-        }
-        return code;
-    }
-    if let Some(crossing) = crossing::present().filter(|_| mode == MODE_BRIDGE) {
-        // SAFETY: both live, and the number is settled. Such calls are there only in an Open MPI that fits.
+    if mode != MODE_GROUP {
+        let begin = || construction::activating(new, comm, begin);
+        let crossing = crossing::present().filter(|_| mode == MODE_BRIDGE);
+        // SAFETY: both live, and the number is settled. Crossings are there only in an Open MPI that fits.
         return unsafe {
-            epochs::numbered(new, comm, mode);
-            crossing.activate(new, || construction::activating(new, comm, begin))
+            match crossing {
+                _ if is_merge(new, mode) => merge(new, comm, begin),
+                Some(crossing) => {
+                    epochs::numbered(new, comm, mode);
+                    crossing.activate(new, begin)
+                }
+                None => begin(),
+            }
         };
     }
-    if mode != MODE_GROUP {
-        return construction::activating(new, comm, begin);
+    // SAFETY: what Open MPI passes, and its function.
+    if let Some(code) = unsafe { from_groups::activate(made, comm, mode, stock.activate_and_wait) } {
+        return code;
     }
     let is_uniform = || Uniformity::of(communicators::values(comm)[UNIFORMITY]) != Uniformity::Local;
     // SAFETY: as above.
@@ -418,6 +413,22 @@ unsafe extern "C" fn activate_and_wait(
         epochs::numbered(new, comm, mode);
         ballots::cast(new, comm, activate)
     }
+}
+
+/// Activates what two groups become; they agree on how that ends.
+fn merge(new: Object, comm: Object, begin: impl FnOnce() -> c_int) -> c_int {
+    let mut own = ERR_PROC_FAILED;
+    let code = uniform::agree_on(comm, About::Members, || {
+        own = begin();
+        if own == 0 {
+            uniform::hold(new);
+        }
+        own
+    });
+    if own == 0 {
+        uniform::decided(new, code);
+    }
+    code
 }
 
 unsafe extern "C" fn append(

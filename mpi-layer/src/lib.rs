@@ -26,6 +26,7 @@ mod early;
 mod endpoints;
 mod epochs;
 mod errors;
+mod from_groups;
 mod gaps;
 mod graphs;
 mod groups;
@@ -396,6 +397,7 @@ pub extern "C" fn rw_rank_init_done() {
         if RANK.get().is_none() {
             epochs::watch();
             numbering::watch();
+            from_groups::watch();
             meetings::watch();
         }
         if let Some(rank) = RANK.get() {

@@ -181,6 +181,42 @@ pub unsafe fn begin(made: Object, comm: Object, mode: c_int, request: *mut *mut 
     catch_unwind(std::panic::AssertUnwindSafe(begin)).unwrap_or(Some(ERR_INTERN))
 }
 
+/// Whether numbers can be claimed in this Open MPI.
+pub fn is_possible() -> bool {
+    Stock::get().is_some()
+}
+
+/// Claims the least free number that is not below this one; `None` if all are taken.
+pub fn claim_from(floor: c_int) -> Option<c_int> {
+    let stock = Stock::get()?;
+    // SAFETY: a word of the table of functions that carry messages.
+    let most = c_int::try_from(unsafe { *stock.most }).unwrap_or(c_int::MAX);
+    (floor..most).find(|number| stock.claim(*number))
+}
+
+/// A number that was claimed is not needed.
+pub fn set_free(number: c_int) {
+    Stock::get().into_iter().for_each(|stock| stock.free(number));
+}
+
+/// Gives a communicator a number that all living members have claimed, and its epoch.
+///
+/// # Safety
+/// One that is being made, in an Open MPI that fits; nobody else looks at it.
+pub unsafe fn give_claimed(made: Object, number: c_int, epoch: u32) {
+    // SAFETY: as required of the caller.
+    Stock::get().into_iter().for_each(|stock| unsafe { stock.give(made, number, epoch) });
+}
+
+/// Whether a communicator that has its number has got it with the same one for all members.
+///
+/// # Safety
+/// A communicator that lives, in an Open MPI that fits.
+pub unsafe fn has_given(comm: Object) -> bool {
+    // SAFETY: as required of the caller.
+    Internals::fitting().is_some() && unsafe { comm.byte_add(FLAGS).cast::<u32>().read() } & SAME_NUMBER != 0
+}
+
 /// Whether a number is claimed here.
 pub fn is_claimed(number: c_int) -> bool {
     lock(&CLAIMS).contains(&number)
@@ -266,6 +302,21 @@ impl Stock {
         claims.remove(&number);
         // SAFETY: this process has claimed the number, and nobody else sets it free.
         unsafe { (self.set)(self.table, number, std::ptr::null_mut()) };
+    }
+
+    /// # Safety
+    /// As of [`give_claimed`].
+    unsafe fn give(&self, made: Object, number: c_int, epoch: u32) {
+        // SAFETY: as required of the caller; the place of the number is this communicator's.
+        unsafe {
+            *made.byte_add(FLAGS).cast::<u32>() |= SAME_NUMBER;
+            made.byte_add(EPOCH).cast::<u32>().write(epoch);
+            made.byte_add(NUMBER).cast::<c_int>().write(number);
+            made.byte_add(CONTEXT_BASE).cast::<u64>().write(0);
+            made.byte_add(CONTEXT_ID).cast::<u64>().write(u64::from(number.unsigned_abs()));
+            (self.set)(self.table, number, made);
+        }
+        lock(&CLAIMS).remove(&number);
     }
 }
 
@@ -391,16 +442,7 @@ impl Numbering {
     /// # Safety
     /// As of [`new`](Self::new); all living members have claimed the number.
     unsafe fn give(&self, number: c_int, stock: &Stock) {
-        let made = self.made as Object;
         // SAFETY: as required of the caller; nobody else looks at the communicator before its request completes.
-        unsafe {
-            *made.byte_add(FLAGS).cast::<u32>() |= SAME_NUMBER;
-            made.byte_add(EPOCH).cast::<u32>().write(CLAIMED | self.origin.count);
-            made.byte_add(NUMBER).cast::<c_int>().write(number);
-            made.byte_add(CONTEXT_BASE).cast::<u64>().write(0);
-            made.byte_add(CONTEXT_ID).cast::<u64>().write(u64::from(number.unsigned_abs()));
-            (stock.set)(stock.table, number, made);
-        }
-        lock(&CLAIMS).remove(&number);
+        unsafe { stock.give(self.made as Object, number, CLAIMED | self.origin.count) };
     }
 }

@@ -108,7 +108,7 @@ impl Shadows {
     /// A communicator that lives and has its collectives, in an Open MPI that fits.
     pub unsafe fn new_for(&self, comm: Object) -> Option<(Object, Object)> {
         // SAFETY: as required of the caller.
-        unsafe { self.new_of(comm, comm, SHADOW) }
+        unsafe { self.new_of(comm, comm, (epochs::number_of(comm), epochs::epoch_of(comm) | SHADOW)) }
     }
 
     /// The same for a communicator that is being made of `comm`, and has its number and its epoch.
@@ -117,12 +117,21 @@ impl Shadows {
     /// As for [`new_for`](Self::new_for), of `comm`; and one that all of its members have numbered alike.
     pub unsafe fn new_before(&self, made: Object, comm: Object) -> Option<(Object, Object)> {
         // SAFETY: as required of the caller.
-        unsafe { self.new_of(made, comm, SHADOW | EARLY) }
+        unsafe { self.new_of(made, comm, (epochs::number_of(made), epochs::epoch_of(made) | SHADOW | EARLY)) }
+    }
+
+    /// The same for one that has no number yet. The members know it by another one, and a count.
+    ///
+    /// # Safety
+    /// A communicator that is being made and has its members, in an Open MPI that fits.
+    pub unsafe fn new_named(&self, made: Object, (number, count): (u64, u32)) -> Option<(Object, Object)> {
+        // SAFETY: as required of the caller.
+        unsafe { self.new_of(made, made, (number, epochs::made(count) | SHADOW | EARLY)) }
     }
 
     /// # Safety
-    /// A communicator with a number, and one that lives and has all of its members.
-    unsafe fn new_of(&self, named: Object, comm: Object, bits: u32) -> Option<(Object, Object)> {
+    /// A communicator with its members, and one that lives and has all of them.
+    unsafe fn new_of(&self, named: Object, comm: Object, (number, epoch): (u64, u32)) -> Option<(Object, Object)> {
         let (mut shadow, mut priority) = (std::ptr::null_mut(), 0);
         // SAFETY: as required of the caller; the new one is made of the group and filled in before its first use.
         unsafe {
@@ -132,8 +141,8 @@ impl Shadows {
             if status != 0 || shadow.is_null() {
                 return None;
             }
-            shadow.byte_add(CONTEXT_ID).cast::<u64>().write(epochs::number_of(named));
-            shadow.byte_add(EPOCH).cast::<u32>().write(epochs::epoch_of(named) | bits);
+            shadow.byte_add(CONTEXT_ID).cast::<u64>().write(number);
+            shadow.byte_add(EPOCH).cast::<u32>().write(epoch);
             let module = (self.make_agreements)(shadow, &mut priority);
             (!module.is_null()).then_some((shadow, module))
         }

@@ -241,6 +241,11 @@ static int constructor(MPI_Comm comm, const char *name) {
         MPI_Comm_group(comm, &all);
         code = MPI_Comm_create_group(comm, all, TAG, &made);
         MPI_Group_free(&all);
+    } else if (!strcmp(name, "from_group")) {
+        MPI_Group all;
+        MPI_Comm_group(comm, &all);
+        code = MPI_Comm_create_from_group(all, "uniform", MPI_INFO_NULL, MPI_ERRORS_RETURN, &made);
+        MPI_Group_free(&all);
     } else if (!strcmp(name, "cart_create")) code = MPI_Cart_create(comm, 1, &members, &wraps, 0, &made);
     else if (!strcmp(name, "graph_create")) {
         int ends[MOST_MEMBERS], next[MOST_MEMBERS];

@@ -263,6 +263,12 @@ fn constructor_of_a_group() {
     strike_all("create", "", &["create_group"; AT_ONCE]);
 }
 
+/// Whatever the uniformity: no communicator says anything of it. In Open MPI the survivors wait for ever.
+#[test]
+fn constructor_from_a_group() {
+    strike_all("create", "", &["from_group"; AT_ONCE]);
+}
+
 /// Without any of it every survivor crashed here.
 #[test]
 fn constructors_of_windows_and_files() {
