@@ -22,14 +22,6 @@ macro_rules! signatures {
             let call = |stock| unsafe { transmute::<Object, Stock>(stock)($($word,)* comm, module) };
             if UNIFORM {
                 finish(comm, SLOT, call)
-            } else if let Some(table) = mended::in_place_of::<SLOT>(comm) {
-                let entry = &table[NONBLOCKING + SLOT];
-                type Stock = unsafe extern "C" fn($($type,)* Object, *mut *mut Request, Object) -> c_int;
-                // SAFETY: the function of this slot, which has the same arguments and a request.
-                let begin = |request| unsafe {
-                    transmute::<Object, Stock>(entry.function)($($word,)* comm, request, entry.module)
-                };
-                mended::waited(begin)
             } else {
                 mended::ended(call(mended::stock(module, SLOT)), comm)
             }

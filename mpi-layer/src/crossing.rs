@@ -37,8 +37,9 @@ use crate::members;
 use crate::mended::refusal;
 use crate::objects::Object;
 use crate::openmpi::Library;
-use crate::property::UNIFORMITY;
+use crate::property::{SCOPE, UNIFORMITY};
 use crate::requests::Request;
+use crate::scope::Scope;
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
 use crate::uniform;
 use crate::uniformity::Uniformity;
@@ -428,7 +429,13 @@ unsafe extern "C" fn intercomm_create(
         }
         None => code,
     };
-    let end = uniform::agree_with_others(local, call, || crossing.is_settled(), tell);
+    let end = match uniform::agree_with_others(local, call, || crossing.is_settled(), tell) {
+        // Of two groups one may have lost nobody, and hear of the death from the other one, which its scope has revoked.
+        ERR_PROC_FAILED if crossing.is_uniform && Scope::of(communicators::values(local)[SCOPE]) != Scope::Local => {
+            ERR_REVOKED
+        }
+        code => code,
+    };
     // SAFETY: as above.
     unsafe { communicators::settle(made, end, stock.null) };
     end

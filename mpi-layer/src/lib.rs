@@ -55,6 +55,7 @@ mod statement;
 mod storage;
 mod transfers;
 mod turn;
+mod two_groups;
 mod uniform;
 mod uniformity;
 mod waiting;

@@ -38,7 +38,7 @@ pub struct Line {
     shadow: usize,
     agreements: usize,
     stock: [usize; SLOTS],
-    /// All members were started at once, and so end MPI at once.
+    /// All members were started at once, and so end MPI at once: whoever has left is there for the others until then.
     is_of_one_job: bool,
     saw_death: AtomicBool,
     state: Mutex<State>,
@@ -181,9 +181,10 @@ impl Line {
         self.saw_death.store(true, Ordering::Release);
     }
 
-    /// Whether all members end MPI at once.
-    pub fn is_of_one_job(&self) -> bool {
-        self.is_of_one_job
+    /// Whether blocking operations are confirmed; otherwise all agree on each of them. Two groups have no ring; and of several jobs
+    /// one may have ended MPI by the time somebody who was interrupted needs an agreement with those who have gone on.
+    fn confirms(&self) -> bool {
+        !self.has_two_groups && self.is_of_one_job
     }
 
     /// Whether nobody waits for an operation.
@@ -192,9 +193,10 @@ impl Line {
     }
 
     /// All members free the communicator, or end MPI, and have no further operation in it. Whoever was interrupted where this one
-    /// has gone on needs it for an agreement, so all who have used it take part in a last one, on nothing.
+    /// has gone on needs it for an agreement, so all who have used it take part in a last one, on nothing. Nobody has gone on where
+    /// all operations are agreed on.
     pub fn take_leave(&self, mpi: &Internals) {
-        let is_awaited = {
+        let is_awaited = self.confirms() && {
             let mut state = lock(&self.state);
             let is_used = state.confirmed > 0 || state.has_agreed;
             state.ended.is_none() && is_used && !std::mem::replace(&mut state.has_left, true)
@@ -272,7 +274,7 @@ impl Line {
     /// nothing is known against it: then the operation is over, and nobody can come to another conclusion. Otherwise it has to
     /// be agreed on.
     pub fn confirm(&self, mpi: &Internals, operation: &mut Operation) -> bool {
-        if self.has_two_groups || self.standing(mpi) != Standing::Sound || lock(&self.state).confirmed == MOST {
+        if !self.confirms() || self.standing(mpi) != Standing::Sound || lock(&self.state).confirmed == MOST {
             return false;
         }
         operation.is_confirmed = operation.code == 0;

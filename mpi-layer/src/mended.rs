@@ -5,21 +5,17 @@
 //! block are called by ones that leave a word with the request, and as it completes, a code without class is put right.
 //! Constructors of communicators are made of such operations, and what they leave undone is done ([`Turn`]).
 //!
-//! Between two groups `MPI_Reduce` and `MPI_Gather` are made of one within the group and a message of its first member to the root,
-//! which that sends whatever has become of the first (coll_inter_reduce.c and coll_inter_gather.c): the root was given whatever
-//! lay in memory, with success. Here they are those without blocking, which are made of messages to the root.
-//!
 //! [`Turn`]: crate::turn::Turn
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
-use crate::collectives;
-use crate::internals::{Internals, SLOTS, Slot};
+use crate::internals::Internals;
 use crate::objects::Object;
 use crate::requests::{Request, Start};
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
+use crate::{collectives, two_groups};
 
 /// `OMPI_ERROR`
 const ERROR: c_int = -1;
@@ -39,6 +35,7 @@ pub fn make(comm: Object) {
             entry.function = function;
         }
     }
+    two_groups::make(mpi, comm);
 }
 
 /// Open MPI's own function, in whose place a mended one was called with its module.
@@ -56,38 +53,6 @@ pub fn refusal(comm: Object) -> Option<c_int> {
         (true, _) => Some(ERR_REVOKED),
         (false, true) => Some(ERR_PROC_FAILED),
         (false, false) => None,
-    }
-}
-
-/// The places of those of which between two groups others are called.
-const CARELESS: [usize; 2] = [9, 11];
-
-/// The table of a communicator if the operation of a slot is not to be called there.
-pub fn in_place_of<'a, const SLOT: usize>(comm: Object) -> Option<&'a [Slot; SLOTS]> {
-    if !CARELESS.contains(&SLOT) {
-        return None;
-    }
-    let mpi = Internals::fitting().filter(|mpi| mpi.is_intercommunicator(comm))?;
-    // SAFETY: Open MPI passes the communicator, which lives and has its collectives.
-    Some(unsafe { mpi.table(comm) })
-}
-
-/// Begins an operation that does not block, waits for it, and returns its code.
-pub fn waited(begin: impl FnOnce(*mut *mut Request) -> c_int) -> c_int {
-    let Some(mpi) = Internals::fitting() else { return ERR_INTERN };
-    let mut request = std::ptr::null_mut();
-    let code = begin(&mut request);
-    if code != 0 {
-        return code;
-    }
-    // SAFETY: the request that has been begun, which nobody else knows.
-    unsafe {
-        while !Request::is_complete(request) {
-            mpi.progress();
-        }
-        let code = Request::code(request);
-        Request::give_back(request);
-        code
     }
 }
 

@@ -143,7 +143,7 @@ pub fn forget(comm: Object, end: End) {
 pub fn take_leave() {
     let Some(mpi) = Internals::get() else { return };
     let all: Vec<_> = lock(&LINES).by_communicator.values().cloned().collect();
-    for line in all.iter().filter(|line| line.is_of_one_job()) {
+    for line in all.iter() {
         line.take_leave(mpi);
         line.advance(mpi);
     }
