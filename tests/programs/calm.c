@@ -3,7 +3,7 @@
  *   calm --events DIR
  *
  * "wrong WHAT" where a result is not as it has to be, "own CLASS" after a broadcast that does not fit at the last rank,
- * "next CLASS" of the barrier after it.
+ * "next CLASS" of the barrier after it. "root OPERATION VALUE" of each that has a root between two groups.
  */
 #include <mpi.h>
 
@@ -11,6 +11,28 @@
 #include "diary.h"
 
 enum { MANY = 100, ROUNDS = 50 };
+
+/* What counts of those who are nobody's root say means nothing, and Open MPI looks at them all the same. */
+static void between_two_groups(int size) {
+    int half = size / 2, is_upper = world_rank >= half, one = 1, got[8], sum = -1;
+    MPI_Comm own, both;
+    MPI_Request request;
+    MPI_Comm_split(MPI_COMM_WORLD, is_upper, 0, &own);
+    MPI_Intercomm_create(own, 0, MPI_COMM_WORLD, is_upper ? 0 : half, 1, &both);
+    for (int root = 0; root < half; root++) {
+        int is_root = world_rank == root, mine = is_upper || is_root;
+        int as = is_upper ? root : is_root ? MPI_ROOT : MPI_PROC_NULL;
+        MPI_Reduce(&one, &sum, mine ? 1 : 0, MPI_INT, MPI_SUM, as, both);
+        MPI_Gather(&world_rank, mine ? 1 : 0, MPI_INT, got, mine ? 1 : 0, MPI_INT, as, both);
+        if (is_root) event("root reduce %d", sum);
+        if (is_root) event("root gather %d", got[half - 1]);
+    }
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, both, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (sum != half) event("wrong sum between two groups: %d", sum);
+    MPI_Comm_free(&both);
+    MPI_Comm_free(&own);
+}
 
 int main(int count, char **arguments) {
     MPI_Init(&count, &arguments);
@@ -71,6 +93,7 @@ int main(int count, char **arguments) {
     MPI_Comm_free(&comm);
     if (world_rank != size - 1) MPI_Send(&nothing, 1, MPI_INT, world_rank + 1, 1, MPI_COMM_WORLD);
     MPI_Info_free(&info);
+    between_two_groups(size);
     event("finalized %d", MPI_Finalize());
     return 0;
 }

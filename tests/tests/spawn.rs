@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use system_tests::clock::wait_until;
-use system_tests::diary::{PENDING, PROC_FAILED, REVOKED};
+use system_tests::diary::{Entry, PENDING, PROC_FAILED, REVOKED};
 use system_tests::job::{Running, compile};
 use system_tests::outcome::Outcome;
 use system_tests::{Job, Lab, in_lab, process};
@@ -90,6 +90,27 @@ fn parents_and_children(uniform: &str) {
 }
 
 /// What is to be spawned does not exist: all have the same error, and go on.
+/// Those that have parted from others, and ended, were still sent parts of an agreement: what was spawned next where they had been
+/// got these, and was held dead.
+#[test]
+fn nobody_asks_those_who_have_parted() {
+    in_lab(|lab| {
+        for end in ["disconnect", "free"] {
+            // All that is spawned is on the first host.
+            let job =
+                with_uniform_errors("create", Job::new().ranks(4)).options(&["--map-by", "node", "--oversubscribe"]);
+            let outcome = job.diarist(&compile("rounds", "mpicc")).arguments(&["--end", end]).run(lab);
+            for rank in 0..4 {
+                let rounds: Vec<_> =
+                    outcome.diaries.of(rank).filter(|entry| entry.event == "round").map(Entry::text).collect();
+                outcome.require(rounds == ["0 6"; 3], &format!("rank {rank} has three rounds, not {rounds:?} ({end})"));
+                outcome.finalized(rank);
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
+    });
+}
+
 #[test]
 fn a_program_that_does_not_exist_is_an_error_at_all() {
     in_lab(|lab| {

@@ -459,6 +459,10 @@ fn without_a_death() {
                 let told = outcome.diaries.first(rank, event).map(Entry::text);
                 outcome.require(told.as_deref() == Some(class), &format!("'{event}' is {class}, not {told:?}"));
             }
+            let as_root = outcome.diaries.of(rank).filter(|entry| entry.event == "root").map(Entry::text);
+            let (as_root, expected) =
+                (as_root.collect::<Vec<_>>(), if rank < 2 { &["reduce 2", "gather 3"][..] } else { &[] });
+            outcome.require(as_root == expected, &format!("rank {rank} gets {expected:?} as a root, not {as_root:?}"));
             outcome.finalized(rank);
         }
         outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
