@@ -35,6 +35,7 @@ use crate::internals::{Internals, NONBLOCKING};
 use crate::line::lock;
 use crate::members;
 use crate::mended::refusal;
+use crate::messages::Messages;
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::property::{SCOPE, UNIFORMITY};
@@ -103,8 +104,7 @@ struct Stock {
     pack: Pack,
     add: Add,
     unpack: Unpack,
-    /// The module that carries messages.
-    messages: *const Object,
+    messages: Messages,
     integer: Object,
     byte: Object,
     /// `MPI_COMM_NULL`
@@ -171,7 +171,7 @@ fn stand(library: &Library) -> Option<()> {
             pack: library.function(PACK)?,
             add: library.function(ADD)?,
             unpack: library.function(UNPACK)?,
-            messages: library.symbol(c"mca_pml")?.cast(),
+            messages: Messages::find(library)?,
             integer: library.predefined(c"ompi_mpi_int")?,
             byte: library.predefined(c"ompi_mpi_byte")?,
             null: library.predefined(c"ompi_mpi_comm_null")?,
@@ -458,13 +458,6 @@ fn class_of(mpi: &Internals, code: c_int, local: Object, crossing: &Crossing) ->
 }
 
 impl Stock {
-    /// # Safety
-    /// The type of the function at this place.
-    unsafe fn message<F: Copy>(&self, place: usize) -> F {
-        // SAFETY: as required of the caller.
-        unsafe { self.messages.add(place).cast::<F>().read() }
-    }
-
     fn talk(&self, bridge: Object, other: c_int, tag: c_int) -> Option<Talk> {
         let word = Box::into_raw(Box::new(0));
         // SAFETY: the room lives until the request has ended.
@@ -485,7 +478,8 @@ impl Stock {
     ) -> Option<*mut Request> {
         let mut request = std::ptr::null_mut();
         // SAFETY: as required of the caller; the type is that of pml.h.
-        let code = unsafe { self.message::<Irecv>(RECEIVE)(room, count, kind, from, tag, comm, &mut request) };
+        let code =
+            unsafe { self.messages.function::<Irecv>(RECEIVE)(room, count, kind, from, tag, comm, &mut request) };
         (code == 0).then_some(request)
     }
 
@@ -502,7 +496,8 @@ impl Stock {
     ) -> Option<*mut Request> {
         let mut request = std::ptr::null_mut();
         // SAFETY: as above.
-        let code = unsafe { self.message::<Isend>(SEND)(what, count, kind, to, tag, STANDARD, comm, &mut request) };
+        let code =
+            unsafe { self.messages.function::<Isend>(SEND)(what, count, kind, to, tag, STANDARD, comm, &mut request) };
         (code == 0).then_some(request)
     }
 
@@ -649,7 +644,7 @@ impl Talk {
             let (mut is_there, number) = (0, Box::into_raw(Box::new(0 as c_int)));
             // SAFETY: as above; nobody asks for the status.
             unsafe {
-                let probe = stock.message::<Iprobe>(PROBE);
+                let probe = stock.messages.function::<Iprobe>(PROBE);
                 let code = probe(self.other, NUMBERING, self.bridge(), &mut is_there, std::ptr::null_mut());
                 if code != 0 || is_there == 0 {
                     return drop(Box::from_raw(number));

@@ -38,6 +38,7 @@ mod locks;
 mod meetings;
 mod members;
 mod mended;
+mod messages;
 mod module;
 mod numbering;
 mod numbers;

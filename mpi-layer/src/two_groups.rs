@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 
 use crate::internals::Internals;
 use crate::mended;
+use crate::messages::Messages;
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::statement::ERR_INTERN;
@@ -37,17 +38,11 @@ type Gather = unsafe extern "C" fn(Object, c_int, Object, Object, c_int, Object,
 type Reduce = unsafe extern "C" fn(Object, Object, c_int, Object, Object, c_int, Object, Object) -> c_int;
 
 struct Stock {
-    /// The module that carries messages.
-    messages: *const Object,
+    messages: Messages,
     extent: Extent,
     true_extent: Extent,
     other_size: unsafe extern "C" fn(Object, *mut c_int) -> c_int,
 }
-
-// SAFETY: addresses of what lives as long as libmpi.
-unsafe impl std::marker::Send for Stock {}
-// SAFETY: as above.
-unsafe impl Sync for Stock {}
 
 impl Stock {
     fn get() -> Option<&'static Self> {
@@ -60,19 +55,12 @@ impl Stock {
         // SAFETY: the types are those of mpi.h and pml.h.
         unsafe {
             Some(Self {
-                messages: library.symbol(c"mca_pml")?.cast(),
+                messages: Messages::find(library)?,
                 extent: library.function(c"PMPI_Type_get_extent")?,
                 true_extent: library.function(c"PMPI_Type_get_true_extent")?,
                 other_size: library.function(c"PMPI_Comm_remote_size")?,
             })
         }
-    }
-
-    /// # Safety
-    /// The type of the function at this place.
-    unsafe fn message<F: Copy>(&self, place: usize) -> F {
-        // SAFETY: as required of the caller.
-        unsafe { self.messages.add(place).cast::<F>().read() }
     }
 
     /// Room for so many, and where in it the first one is put.
@@ -119,7 +107,7 @@ impl Part<'_> {
     unsafe fn receive(&self, room: Object, count: usize, kind: Object) -> c_int {
         // SAFETY: as required of the caller; nobody asks for the status.
         unsafe {
-            let receive = self.stock.message::<Receive>(RECEIVE);
+            let receive = self.stock.messages.function::<Receive>(RECEIVE);
             receive(room, count, kind, 0, self.tag, self.comm, std::ptr::null_mut())
         }
     }
@@ -144,7 +132,7 @@ impl Part<'_> {
             if code != 0 || self.mpi.rank_in(self.comm) != 0 {
                 return code;
             }
-            let send = self.stock.message::<Send>(SEND);
+            let send = self.stock.messages.function::<Send>(SEND);
             send(first.cast_const(), count, kind, self.root, self.tag, STANDARD, self.comm)
         }
     }
