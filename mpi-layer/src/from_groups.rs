@@ -6,7 +6,8 @@
 //! dead. What an agreement says all living members know, so what follows waits for nobody. It is whatever the uniformity, of which
 //! no communicator says anything here.
 //!
-//! Members of several mpiruns settle it in the runtime as before, and so do two groups (`MPI_Intercomm_create_from_groups`).
+//! Members of several mpiruns settle it in the runtime as before, and so do two groups, and their leaders
+//! (`MPI_Intercomm_create_from_groups`).
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -20,6 +21,9 @@ use crate::openmpi::Library;
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED, Standing, Statement};
 use crate::{detached, endpoints, epochs, members, numbering};
 
+/// In the tags of what the leaders of two groups make (`ompi_intercomm_create_from_groups`): the number that the runtime gives it
+/// makes the name under which all meet there once more a new one.
+const OF_LEADERS: &[u8] = b"-OMPIi-LC-";
 const NUMBER: &CStr = c"ompi_comm_nextcid";
 const ACTIVATE: &CStr = c"ompi_comm_activate";
 /// `OMPI_COMM_CID_GROUP_NEW`, `OMPI_COMM_CID_GROUP` and `OMPI_COMM_CID_INTRA`
@@ -100,7 +104,8 @@ pub unsafe fn number(made: Object, tag: *const c_void, mode: c_int) -> Option<c_
     // SAFETY: as required of the caller.
     let settle = || unsafe {
         let (mpi, tag) = (Internals::fitting()?, CStr::from_ptr(tag.cast::<c_char>()));
-        if Internals::own_side_of(made).is_some() || !numbering::is_possible() {
+        let is_of_leaders = tag.to_bytes().windows(OF_LEADERS.len()).any(|part| part == OF_LEADERS);
+        if is_of_leaders || Internals::own_side_of(made).is_some() || !numbering::is_possible() {
             return None;
         }
         let names = members::of(made)?;

@@ -118,6 +118,20 @@ fn graphs_have_the_edges_that_the_members_told() {
     });
 }
 
+/// They meet in the runtime, each time under a new name.
+#[test]
+fn of_two_groups_alone() {
+    in_lab(|lab| {
+        let outcome = Job::new().diarist(&compile("groups", "mpicc")).limit(LIMIT).run(lab);
+        for rank in 0..8 {
+            let right = outcome.diaries.of(rank).filter(|entry| entry.event == "right").count();
+            outcome.require(right == 10, &format!("rank {rank} has ten intercommunicators, not {right}"));
+            outcome.finalized(rank);
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}
+
 /// A constructor that fails sets a number free that this process has not taken for the new communicator, since another one
 /// has it: that one would get no message any more.
 #[test]
