@@ -29,7 +29,7 @@ use crate::openmpi::{Library, ProcessName};
 use crate::receivers::{Descriptor, Receive, Segment};
 use crate::requests::Request;
 use crate::statement::ERR_INTERN;
-use crate::{REGISTERED, endpoints, numbering, orphans, receivers, shadows};
+use crate::{endpoints, numbering, orphans, progress, receivers, shadows};
 
 /// `MCA_BTL_TAG_FT_AGREE`, the place of agreements among the receivers of messages.
 const TAG: usize = 0x31;
@@ -155,7 +155,7 @@ pub fn note(comm: Object, rank: c_int, remote: bool) {
 /// Agreements are told of what was noted.
 pub fn tell_soon() {
     // Without a place in the progress loop nothing can be put off.
-    if REGISTERED.load(Ordering::Relaxed) {
+    if progress::looks() {
         crate::watch_progress();
     } else {
         tell();
@@ -245,7 +245,7 @@ unsafe extern "C" fn receive(transport: Object, message: *const Descriptor) {
     orphans::note(bytes);
     let inside = try_lock(&INSIDE);
     // Without a place in the progress loop nothing can be put off.
-    if inside.is_some() || !REGISTERED.load(Ordering::Relaxed) {
+    if inside.is_some() || !progress::looks() {
         // SAFETY: with the arguments that were meant for it.
         RECEIVE.get().into_iter().for_each(|stock| unsafe { stock(transport, message) });
         drop(inside);

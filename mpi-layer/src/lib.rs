@@ -47,6 +47,7 @@ mod onesided;
 mod openmpi;
 mod orphans;
 mod owners;
+mod progress;
 mod property;
 mod receivers;
 mod requests;
@@ -62,8 +63,8 @@ mod uniformity;
 mod waiting;
 
 use std::ffi::{CString, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Once, OnceLock};
 
 use connections::Connections;
@@ -88,10 +89,6 @@ static IS_AMONG_WATCHED: AtomicBool = AtomicBool::new(false);
 static RANK: OnceLock<Rank> = OnceLock::new();
 /// How much of the log was reported to Open MPI.
 static SEEN: AtomicU32 = AtomicU32::new(0);
-/// The word in this rank's slot that says whether there is anything to do, and one that nobody reads until it is known.
-static CALL: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const UNKNOWN).cast_mut());
-static UNKNOWN: AtomicU32 = AtomicU32::new(0);
-static REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// This rank in a fault-tolerant job.
 struct Rank {
@@ -241,15 +238,9 @@ impl Rank {
     }
 }
 
-/// See [`CALL`].
-fn call() -> &'static AtomicU32 {
-    // SAFETY: a static, or of the segment of this rank, which stays.
-    unsafe { &*CALL.load(Ordering::Relaxed) }
-}
-
 /// Has the progress loop look for what there is to do.
 fn watch_progress() {
-    call().store(1, Ordering::Release);
+    progress::ask();
     waiting::wake();
 }
 
@@ -263,19 +254,6 @@ fn rank_died(rank: u32) {
 /// Runs `body` so that no panic crosses into C.
 fn guarded(body: impl FnOnce() -> c_int + std::panic::UnwindSafe) -> c_int {
     catch_unwind(body).unwrap_or(SUCCESS)
-}
-
-/// Does not return to a wait that is hopeless.
-unsafe extern "C-unwind" fn progress() -> c_int {
-    if call().load(Ordering::Relaxed) == 0 {
-        return 0;
-    }
-    let Some(rank) = RANK.get() else { return 0 };
-    let events = catch_unwind(|| rank.look()).unwrap_or(0);
-    match catch_unwind(calls::verdict).ok().flatten() {
-        Some(thrown) => resume_unwind(thrown),
-        None => events,
-    }
 }
 
 /// `open` of the hook component: in `MPI_Init`, before any other part of MPI is set up.
@@ -312,6 +290,7 @@ pub extern "C" fn rw_rank_collectives_found() -> c_int {
         rank.segment.note_changes(rank.slot, defaults::before_collectives_are_chosen(rank.segment.slots()));
         early::watch();
         agreements::guard();
+        progress::stand_in();
         SUCCESS
     })
 }
@@ -418,9 +397,7 @@ pub extern "C" fn rw_rank_init_done() {
             // What has come before is looked at in the first turn.
             let word = rank.segment.call(rank.slot);
             word.store(1, Ordering::Release);
-            CALL.store((&raw const *word).cast_mut(), Ordering::Release);
-            if rank.mpi().is_some() && openmpi::register_progress(progress) {
-                REGISTERED.store(true, Ordering::Relaxed);
+            if rank.mpi().is_some() && progress::begin(word) {
                 rank.mpi().into_iter().for_each(early::tell_again);
             } else {
                 say(
@@ -451,9 +428,7 @@ pub extern "C" fn rw_rank_finalize_begins() {
 pub extern "C" fn rw_rank_close() -> c_int {
     guarded(|| {
         if let Some(rank) = RANK.get() {
-            if REGISTERED.swap(false, Ordering::Relaxed) {
-                openmpi::unregister_progress(progress);
-            }
+            progress::end();
             communicators::closed();
             abandoned::closed();
             rank.enter(Phase::Finalised);

@@ -54,7 +54,8 @@ impl ProcessName {
     }
 }
 
-type Progress = unsafe extern "C-unwind" fn() -> c_int;
+/// A part of MPI's progress loop.
+pub type Progress = unsafe extern "C-unwind" fn() -> c_int;
 
 /// What ringwatch uses of Open MPI to report failures.
 pub struct OpenMpi {
@@ -150,9 +151,30 @@ pub fn register_progress(callback: Progress) -> bool {
     progress_function(c"opal_progress_register", callback)
 }
 
-/// Undoes [`register_progress`].
+/// Undoes [`register_progress`]; false if it was not done.
 pub fn unregister_progress(callback: Progress) -> bool {
     progress_function(c"opal_progress_unregister", callback)
+}
+
+/// One turn of MPI's progress loop, if this Open MPI has one.
+pub fn turn_progress() {
+    // SAFETY: a function without arguments.
+    let function: Option<Progress> =
+        unsafe { Library::loaded().and_then(|library| library.function(c"opal_progress")) };
+    // SAFETY: called in a function of MPI, outside of progress.
+    function.into_iter().for_each(|turn| unsafe { _ = turn() });
+}
+
+/// Whether both addresses are in the same loaded library.
+pub fn are_of_one_library(one: *const c_void, other: *const c_void) -> bool {
+    let base = |address| {
+        // SAFETY: any address may be asked for.
+        unsafe {
+            let mut info: libc::Dl_info = std::mem::zeroed();
+            (libc::dladdr(address, &mut info) != 0).then_some(info.dli_fbase)
+        }
+    };
+    base(one).is_some_and(|first| Some(first) == base(other))
 }
 
 fn progress_function(name: &CStr, callback: Progress) -> bool {
