@@ -190,20 +190,19 @@ pub fn mended() -> impl Iterator<Item = (usize, Object)> {
     entries::<false>().map(|(slot, function, _)| (slot, function))
 }
 
-/// Of each kind of operations the places of those with a root.
-const ROOTED: [usize; 6] = [7, 9, 10, 11, 15, 16];
+/// Operations with a root whose function Open MPI does not call where somebody of two groups need not do anything (`MPI_PROC_NULL`
+/// with a count of 0): in bcast.c, gather.c, reduce.c and scatter.c, ibcast.c, ireduce.c and reduce_init.c.
+const NOT_EVERYWHERE: [usize; 7] = [7, 9, 11, 15, NONBLOCKING + 7, NONBLOCKING + 11, PERSISTENT + 11];
 
 /// The functions of a table whose stock functions these are, for a uniformity. Where there are two groups constructors are agreed
-/// on as a whole; and operations with a root are not, as Open MPI does not call the function at all where it need not do anything
-/// (`MPI_PROC_NULL` with a count of 0, in bcast.c, reduce.c, gather.c and scatter.c).
+/// on as a whole; and operations are not of which some members may not hear.
 pub fn table(uniformity: Uniformity, has_two_groups: bool, stock: &[Object; SLOTS]) -> [Object; SLOTS] {
-    let has_root = |slot: usize| slot < NEIGHBOR && ROOTED.contains(&(slot % NONBLOCKING));
     let mut table = *stock;
     for (slot, function, makes_communicators) in entries::<true>() {
         let uniform = match uniformity {
             Uniformity::Local => false,
             Uniformity::Create => makes_communicators && !has_two_groups,
-            Uniformity::Coll => !(has_two_groups && has_root(slot)),
+            Uniformity::Coll => !(has_two_groups && NOT_EVERYWHERE.contains(&slot)),
         };
         if uniform && !stock[slot].is_null() {
             table[slot] = function;

@@ -56,6 +56,7 @@ pub fn begin(word: &'static AtomicU32) -> bool {
 /// Whether [`beside_transport`] is: of a transport without peers every eighth turn is enough for Open MPI.
 fn is_called_in_every_turn() -> bool {
     const TURNS: u32 = 2;
+    TRIED.store(0, Ordering::Relaxed);
     CALL.store((&raw const ALWAYS).cast_mut(), Ordering::Release);
     (0..TURNS).for_each(|_| openmpi::turn_progress());
     TRIED.load(Ordering::Relaxed) >= TURNS

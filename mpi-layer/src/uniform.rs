@@ -360,9 +360,10 @@ unsafe extern "C" fn restart(count: usize, requests: *mut *mut Request) -> c_int
             let mut operation = Operation::cut(Told::Request(told));
             operation.own_is_persistent = true;
             if matches!(line.begin(mpi), Begin::Now) {
-                // SAFETY: the stock request, which is not active either.
-                operation.code = unsafe { (*own).start.map_or(ERR_INTERN, |start| start(1, &mut own)) };
-                operation.own = (operation.code == 0).then_some(own);
+                // SAFETY: the stock request, which is not active either; without a start it has nothing to do.
+                let started = unsafe { (*own).start.map(|start| start(1, &mut own)) };
+                operation.code = started.unwrap_or(0);
+                operation.own = (started == Some(0)).then_some(own);
                 line.end();
             }
             line.append(operation);

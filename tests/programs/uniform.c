@@ -76,6 +76,8 @@ static int me, members, each = 1, counts[MOST_MEMBERS], places[MOST_MEMBERS], by
 static int share, shares[MOST_MEMBERS];
 static int root;
 static bool is_root;
+/* As `each`; 0 where a member of two groups neither sends nor gets anything. */
+static int given = 1;
 static int sent[MOST_MEMBERS * MOST_ELEMENTS], room[SEVERAL][MOST_MEMBERS * MOST_ELEMENTS], *got = room[0];
 static MPI_Aint displacements[MOST_MEMBERS];
 static MPI_Datatype types[MOST_MEMBERS];
@@ -87,11 +89,13 @@ static void prepare(MPI_Comm comm, bool has_root) {
     MPI_Comm_test_inter(comm, &has_two);
     members = own, root = 0, share = each;
     is_root = me == 0;
+    given = each;
     if (has_two) {
         MPI_Comm_remote_size(comm, &members);
         share = members * each;
         is_root = me == 0 && has_root;
         root = is_root ? MPI_ROOT : has_root ? MPI_PROC_NULL : 0;
+        given = root == MPI_PROC_NULL ? 0 : each;
     }
     for (int i = 0; i < own; i++) shares[i] = share;
     for (int i = 0; i < members; i++) {
@@ -104,12 +108,12 @@ static void prepare(MPI_Comm comm, bool has_root) {
 /* Name, and arguments before the communicator. */
 #define COLLECTIVES(CALL)                                                                                              \
     CALL(Barrier, barrier)                                                                                             \
-    CALL(Bcast, bcast, is_root ? sent : got, each, MPI_INT, root)                                                      \
-    CALL(Reduce, reduce, sent, got, each, MPI_INT, MPI_SUM, root)                                                      \
+    CALL(Bcast, bcast, is_root ? sent : got, given, MPI_INT, root)                                                     \
+    CALL(Reduce, reduce, sent, got, given, MPI_INT, MPI_SUM, root)                                                     \
     CALL(Allreduce, allreduce, sent, got, each, MPI_INT, MPI_SUM)                                                      \
-    CALL(Gather, gather, sent, each, MPI_INT, got, each, MPI_INT, root)                                                \
+    CALL(Gather, gather, sent, given, MPI_INT, got, given, MPI_INT, root)                                              \
     CALL(Gatherv, gatherv, sent, each, MPI_INT, got, counts, places, MPI_INT, root)                                    \
-    CALL(Scatter, scatter, sent, each, MPI_INT, got, each, MPI_INT, root)                                              \
+    CALL(Scatter, scatter, sent, given, MPI_INT, got, given, MPI_INT, root)                                            \
     CALL(Scatterv, scatterv, sent, counts, places, MPI_INT, got, each, MPI_INT, root)                                  \
     CALL(Allgather, allgather, sent, each, MPI_INT, got, each, MPI_INT)                                                \
     CALL(Allgatherv, allgatherv, sent, each, MPI_INT, got, counts, places, MPI_INT)                                    \

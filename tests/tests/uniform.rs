@@ -155,10 +155,17 @@ fn blocking_collectives() {
     strike_all("coll", "", &COLLECTIVES);
 }
 
-/// Of two groups. Those with a root are left to themselves.
-fn among_two_groups() -> impl Iterator<Item = &'static str> {
-    let others = ["bcast", "reduce", "gather", "gatherv", "scatter", "scatterv", "scan", "exscan"];
-    COLLECTIVES.into_iter().filter(move |name| !others.contains(name))
+/// The collectives of two groups, each as it is called: blocking, not blocking, persistent. Left to themselves are those of which
+/// Open MPI does not tell who gives nothing to a root.
+fn among_two_groups() -> Vec<String> {
+    let left_out: [(&str, &[&str]); 3] =
+        [("", &["bcast", "reduce", "gather", "scatter"]), ("i", &["bcast", "reduce"]), ("p", &["reduce"])];
+    let of_one_group = ["scan", "exscan"];
+    let of = |(form, left_out): (&str, &[&str])| {
+        let served = COLLECTIVES.into_iter().filter(|name| !left_out.contains(name) && !of_one_group.contains(name));
+        served.map(|name| format!("{form}{name}")).collect::<Vec<_>>()
+    };
+    left_out.into_iter().flat_map(of).collect()
 }
 
 /// One member after the other of communicators with two groups dies.
@@ -177,9 +184,7 @@ fn strike_two_groups(value: &str, how: &str, operations: &[String]) {
 
 #[test]
 fn collectives_among_two_groups() {
-    let names: Vec<_> =
-        ["", "i", "p"].iter().flat_map(|form| among_two_groups().map(move |name| format!("{form}{name}"))).collect();
-    strike_two_groups("coll", "set", &names);
+    strike_two_groups("coll", "set", &among_two_groups());
 }
 
 #[test]
