@@ -4,7 +4,9 @@
 use std::ffi::c_int;
 use std::mem::transmute;
 
-use crate::internals::{INEIGHBOR, NEIGHBOR, NEIGHBOR_INIT, NONBLOCKING, PERSISTENT, SLOTS};
+use crate::internals::{
+    BCAST, GATHER, INEIGHBOR, NEIGHBOR, NEIGHBOR_INIT, NONBLOCKING, PERSISTENT, REDUCE, SCATTER, SLOTS,
+};
 use crate::mended;
 use crate::objects::Object;
 use crate::requests::Request;
@@ -192,7 +194,8 @@ pub fn mended() -> impl Iterator<Item = (usize, Object)> {
 
 /// Operations with a root whose function Open MPI does not call where somebody of two groups need not do anything (`MPI_PROC_NULL`
 /// with a count of 0): in bcast.c, gather.c, reduce.c and scatter.c, ibcast.c, ireduce.c and reduce_init.c.
-const NOT_EVERYWHERE: [usize; 7] = [7, 9, 11, 15, NONBLOCKING + 7, NONBLOCKING + 11, PERSISTENT + 11];
+const NOT_EVERYWHERE: [usize; 7] =
+    [BCAST, GATHER, REDUCE, SCATTER, NONBLOCKING + BCAST, NONBLOCKING + REDUCE, PERSISTENT + REDUCE];
 
 /// The functions of a table whose stock functions these are, for a uniformity. Where there are two groups constructors are agreed
 /// on as a whole; and operations are not of which some members may not hear.

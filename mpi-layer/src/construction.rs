@@ -25,7 +25,7 @@ use std::sync::Mutex;
 
 use crate::communicators::{self, Part};
 use crate::handles::Communicator;
-use crate::internals::{Internals, NONBLOCKING};
+use crate::internals::{ALLREDUCE, Internals, NONBLOCKING};
 use crate::line::lock;
 use crate::objects::{Classes, Object};
 use crate::property::{SCOPE, UNIFORMITY};
@@ -413,7 +413,5 @@ unsafe fn settle(request: *mut Request) {
     }
 }
 
-/// Of a table of collective functions.
-const ALLREDUCE: usize = 2;
 /// `MPI_IN_PLACE`.
 const IN_PLACE: usize = 1;

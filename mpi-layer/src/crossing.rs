@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::ballots::{self, Activation};
 use crate::communicators;
 use crate::groups;
-use crate::internals::{Internals, NONBLOCKING};
+use crate::internals::{BCAST, Internals, NONBLOCKING, REDUCE};
 use crate::line::lock;
 use crate::members;
 use crate::mended::refusal;
@@ -69,9 +69,8 @@ const RECEIVE: usize = 8;
 const SEND: usize = 11;
 const PROBE: usize = 13;
 /// Of a communicator's table of collectives.
-const BROADCAST: usize = 7;
-const IBCAST: usize = NONBLOCKING + 7;
-const IREDUCE: usize = NONBLOCKING + 11;
+const IBCAST: usize = NONBLOCKING + BCAST;
+const IREDUCE: usize = NONBLOCKING + REDUCE;
 /// `MCA_PML_BASE_SEND_STANDARD`
 const STANDARD: c_int = 0;
 
@@ -376,7 +375,7 @@ unsafe extern "C" fn intercomm_create(
     let table = unsafe { &raw mut *mpi.table(local) };
     // SAFETY: the type of the function in that slot.
     let (stock_broadcast, module) =
-        unsafe { (transmute::<Object, Broadcast>((*table)[BROADCAST].function), (*table)[BROADCAST].module) };
+        unsafe { (transmute::<Object, Broadcast>((*table)[BCAST].function), (*table)[BCAST].module) };
     // SAFETY: as above.
     let without_blocking = unsafe { [(*table)[IBCAST].function, (*table)[IREDUCE].function] };
     let crossing = Arc::new(Crossing {
@@ -399,7 +398,7 @@ unsafe extern "C" fn intercomm_create(
         let before = PRESENT.replace(Some(crossing.clone()));
         // SAFETY: the stock function with the arguments that were meant for it; nobody else calls collectives of the group.
         let code = unsafe {
-            (*table)[BROADCAST].function = broadcast as Object;
+            (*table)[BCAST].function = broadcast as Object;
             (stock.intercomm_create)(local, leader, bridge, other, tag, made)
         };
         groups::wait_for_look();
@@ -408,7 +407,7 @@ unsafe extern "C" fn intercomm_create(
         }
         // SAFETY: as above. Open MPI has put there what it has made.
         unsafe {
-            (*table)[BROADCAST].function = stock_broadcast as Object;
+            (*table)[BCAST].function = stock_broadcast as Object;
             uniform::hold(made.read());
         }
         crossing.returns(without_blocking);

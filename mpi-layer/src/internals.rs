@@ -17,8 +17,13 @@ use crate::turn::Turn;
 
 /// Functions in a communicator's table (`mca_coll_base_comm_coll_t`).
 pub const SLOTS: usize = 69;
-/// The barrier.
+/// Blocking ones.
+pub const ALLREDUCE: usize = 2;
 pub const BARRIER: usize = 6;
+pub const BCAST: usize = 7;
+pub const GATHER: usize = 9;
+pub const REDUCE: usize = 11;
+pub const SCATTER: usize = 15;
 /// The first non-blocking one.
 pub const NONBLOCKING: usize = 17;
 /// The first persistent one.
@@ -29,6 +34,8 @@ pub const NEIGHBOR: usize = 51;
 pub const INEIGHBOR: usize = 56;
 /// The first persistent one among neighbours.
 pub const NEIGHBOR_INIT: usize = 61;
+/// The agreement without blocking.
+pub const IAGREE: usize = 68;
 
 /// Of `ompi_communicator_t`.
 const RANK: usize = 0xdc;

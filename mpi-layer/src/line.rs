@@ -116,21 +116,20 @@ impl Line {
     /// For a communicator that has its collectives; `None` if there is no memory.
     pub fn new(mpi: &Internals, comm: Object) -> Option<Self> {
         // SAFETY: the communicator lives and has its collectives.
-        let (shadow, agreements, stock, sides, is_in_first) = unsafe {
+        let (shadow, agreements, stock, sides) = unsafe {
             let (shadow, agreements) = mpi.shadows.new_for(comm)?;
             // Those whom Open MPI has not met, too.
             members::processes(shadow);
             let slots = mpi.table(comm);
             let stock = std::array::from_fn(|slot| slots[slot].function as usize);
-            let (sides, is_in_first) = (members::of(comm).unwrap_or_default(), members::is_in_first(comm));
-            (shadow as usize, agreements as usize, stock, sides, is_in_first)
+            (shadow as usize, agreements as usize, stock, members::of(comm).unwrap_or_default())
         };
         let is_of_one_job =
             sides.first().is_some_and(|own| sides.iter().flatten().all(|name| name.has_same_job(own[0])));
         // SAFETY: as above.
         let saw_death = AtomicBool::new(unsafe { mpi.has_dead_on_any_side(comm) });
         let behind = |side: usize| sides.get(side).map_or(0, |side| c_int::try_from(side.len()).unwrap_or(0));
-        let first_ranks = if is_in_first == Some(false) { [behind(1), 0] } else { [0, behind(0)] };
+        let first_ranks = if members::is_in_first(&sides) { [0, behind(0)] } else { [behind(1), 0] };
         Some(Self {
             comm: comm as usize,
             rank: mpi.rank_in(comm),

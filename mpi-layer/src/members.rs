@@ -43,17 +43,10 @@ pub unsafe fn of(comm: Object) -> Option<Vec<Vec<ProcessName>>> {
     }
 }
 
-/// Whether this process is in the group of a communicator that comes first for the members of both; in the only one it is.
-/// `None` as of [`of`].
-///
-/// # Safety
-/// As of [`of`].
-pub unsafe fn is_in_first(comm: Object) -> Option<bool> {
-    // SAFETY: as required of the caller.
-    match unsafe { of(comm)? }.as_slice() {
-        [own, other] => Some(own.first()?.bytes() < other.first()?.bytes()),
-        _ => Some(true),
-    }
+/// Whether the own of these groups comes first for the members of both; the only one does.
+pub fn is_in_first(sides: &[Vec<ProcessName>]) -> bool {
+    let first = |side: &Vec<ProcessName>| side.first().map(|name| name.bytes());
+    sides.get(1).is_none_or(|other| first(&sides[0]) < first(other))
 }
 
 /// The processes of the members of the own group, by their ranks; 0 for one that Open MPI does not know. It has met the others

@@ -18,7 +18,7 @@ use crate::agreements::{self, Begin};
 use crate::claims::{Claim, Origin, Outcome};
 use crate::constructors::Number;
 use crate::epochs::{self, CONTEXT_BASE, CONTEXT_ID, EPOCH};
-use crate::internals::Internals;
+use crate::internals::{IAGREE, Internals};
 use crate::line::lock;
 use crate::members;
 use crate::numbers::{NUMBER, SET_ITEM, SetItem};
@@ -38,8 +38,6 @@ const MOST: usize = 21 * size_of::<Object>();
 /// Of `ompi_communicator_t`, and `OMPI_COMM_GLOBAL_INDEX` in it: the number is the same at all members.
 const FLAGS: usize = 0xe0;
 const SAME_NUMBER: u32 = 0x0001_0000;
-/// The agreement without blocking, in the table of collective functions.
-const AGREEMENT: usize = 68;
 /// A bit of the count that Open MPI's own, which rise from 1, do not reach; see [`epochs`].
 const CLAIMED: u32 = 1 << 28;
 
@@ -381,7 +379,7 @@ impl Numbering {
         // SAFETY: as required of the caller. The function is that of the module beside it; the bits stay in their box until the
         // agreement has ended; the group is not changed.
         let mut begin = |mut acknowledged: Object| unsafe {
-            let slot = &mpi.table(comm)[AGREEMENT];
+            let slot = &mpi.table(comm)[IAGREE];
             let begin = std::mem::transmute::<Object, Begin>(slot.function);
             let (kind, and) = (stock.integer, stock.and);
             begin(bits.cast(), 1, kind, and, &mut acknowledged, false, comm, &mut agreement, slot.module)

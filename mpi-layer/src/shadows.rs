@@ -159,7 +159,7 @@ impl Shadows {
             if Internals::own_side_of(comm).is_none() {
                 return ((self.group)(comm, &mut own) == 0).then_some(own);
             }
-            let is_in_first = members::is_in_first(comm)?;
+            let is_in_first = members::is_in_first(&members::of(comm)?);
             (self.group)(comm, &mut own);
             (self.other_group)(comm, &mut other);
             let [first, second] = if is_in_first { [own, other] } else { [other, own] };

@@ -10,16 +10,13 @@ use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
-use crate::internals::Internals;
+use crate::internals::{GATHER, Internals, REDUCE};
 use crate::mended;
 use crate::messages::Messages;
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::statement::ERR_INTERN;
 
-/// Of a table of collective functions.
-const GATHER: usize = 9;
-const REDUCE: usize = 11;
 /// `MCA_COLL_BASE_TAG_GATHER` and `_REDUCE`
 const GATHER_TAG: c_int = -19;
 const REDUCE_TAG: c_int = -21;
