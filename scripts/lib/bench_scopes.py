@@ -12,7 +12,7 @@ import bench_job as job
 import bench_times
 from bench_job import span
 from bench_repairs import Reload, Shrinks
-from bench_times import MIB, DecileDifference, Median, QuartileRatio, decile, goal, line, percent, quartile, ratio, size_text
+from bench_times import MIB, DecileDifference, Median, QuartileRatio, decile, goal, line, percent, points, quartile, ratio, size_text
 
 
 class Scopes:
@@ -67,11 +67,11 @@ class Scopes:
     def controls(self, figure, size):
         """What can be told apart in one process, and in two: the same, measured twice; and the latter beside ringwatch."""
         every_other, rest = (self.uninstalled(figure, size, slice(first, None, 2)) for first in (0, 1))
-        several = QuartileRatio(every_other, rest).text(percent)
+        several = QuartileRatio(every_other, rest).text(points)
         if not self.has_off:
             return several, "", ""
         whole = QuartileRatio(self.of(True, figure, "off", size), self.uninstalled(figure, size))
-        return self.cost(figure, "again", size).text(percent), several, whole.text(percent)
+        return self.cost(figure, "again", size).text(points), several, whole.text(points)
 
     def report(self):
         names = ("off, again", "uninstalled, again", "off over uninstalled") if self.has_off else ("off, again", "", "")
@@ -80,11 +80,11 @@ class Scopes:
             for size in self.sizes:
                 off = statistics.median(self.of(True, figure, "off", size)) if self.has_off else \
                     quartile(self.uninstalled(figure, size))
-                costs = (self.cost(figure, scope, size).text(percent) for scope in self.SCOPES)
+                costs = (self.cost(figure, scope, size).text(points) for scope in self.SCOPES)
                 shown = f"{size / off:.3g} GB/s" if figure == "bandwidth" else span(off)
                 published = self.PUBLISHED.get(figure, "unchanged") if size == self.JUDGED[figure] else ""
                 rows.append((figure, size_text(size), shown, *costs, *self.controls(figure, size), published))
-        text = "Extra time of an operation with ringwatch and an error scope, all jobs with --with-ft ulfm.\n"
+        text = "Extra time of an operation with ringwatch and an error scope, in per cent; all jobs with --with-ft ulfm.\n"
         text += ("off: Open MPI's own functions are back in the places of ringwatch's, in the same processes, in turn; medians of\n"
                  "the processes. off, again: the same once more, which is what can be told apart so. uninstalled: processes without\n"
                  "ringwatch, lower quartiles, since a virtual machine may run some at half speed; again: half of them over the others."
@@ -233,7 +233,7 @@ def main(options):
     job.install(True)
     quiet = job.Quiet(options.patience)
     print("\n".join(job.machine()))
-    print(f"{options.runs} runs of all parts in turn, ringwatch with its default parameters; medians unless said, and in "
+    print(f"{options.runs} run{'s' * (options.runs > 1)} of all parts in turn, ringwatch with its default parameters; medians unless said, and in "
           "brackets\nthe interval in which they lie with 95 % if the times are independent", flush=True)
     for program, libraries in dict.fromkeys((part.PROGRAM, part.LIBRARIES) for part, _ in parts):
         bench_times.compile_program(program, *libraries)
@@ -252,8 +252,9 @@ def main(options):
         print(f"\n{part.__doc__}\n{place}.\n{text}\n")
         print("\n".join(job.table(table)))
     print("\n" + quiet.summary())
-    print("\nGoals:")
-    print("\n".join(f"  {place.name()}: {text}" for part, place in parts for text in part.goals()))
+    goals = [f"  {place.name()}: {text}" for part, place in parts for text in part.goals()]
+    if goals:
+        print("\n".join(["\nGoals:", *goals]))
     if options.csv_fd is not None:
         with os.fdopen(options.csv_fd, "w", newline="") as out:
             csv.writer(out).writerows(rows)

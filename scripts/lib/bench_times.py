@@ -166,9 +166,14 @@ def ratio(value):
     return f"{value:.2f}"
 
 
+def points(value):
+    """How much more than as much a ratio is, in per cent."""
+    return f"{(value - 1) * 100:+.1f}"
+
+
 def percent(value):
-    """How much more than as much a ratio is."""
-    return f"{(value - 1) * 100:+.1f} %"
+    """The same with the sign."""
+    return f"{points(value)} %"
 
 
 def goal(text, figure, show, bound, most=True):
