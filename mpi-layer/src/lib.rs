@@ -31,6 +31,7 @@ mod gaps;
 mod graphs;
 mod groups;
 mod handles;
+mod inquiries;
 mod internals;
 mod keys;
 mod line;
@@ -388,6 +389,7 @@ pub extern "C" fn rw_rank_init_done() {
             constructors::watch();
             graphs::watch();
             groups::watch();
+            inquiries::watch();
             onesided::watch();
             crossing::watch();
             meetings::watch();

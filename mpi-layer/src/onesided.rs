@@ -17,7 +17,7 @@ use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::owners::{self, Kind, Needs, Owner};
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED};
-use crate::{calls, endpoints, transfers, waiting};
+use crate::{calls, endpoints, progress, transfers, waiting};
 
 /// Of `ompi_win_t`: the module of its component, which begins with its functions.
 pub const MODULE: usize = 0x110;
@@ -223,6 +223,7 @@ unsafe extern "C" fn free(window: Object) -> c_int {
 fn call(window: Object, slot: usize, needs: Needs, stock: impl FnOnce(Object) -> c_int) -> c_int {
     let call = || {
         waiting::moved();
+        progress::catch_up();
         let Some(owner) = owners::of(window) else { return ERR_INTERN };
         if let Some(class) = owner.refusal(needs) {
             return class;

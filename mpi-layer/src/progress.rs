@@ -10,10 +10,11 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+use crate::internals::Internals;
 use crate::openmpi::{self, Library, Progress};
 use crate::{RANK, calls};
 
-/// Of `mca_btl_base_component_t`: major version and name of its framework, its own name, and its part of the progress loop.
+/// Of `mca_btl_base_component_t`: name and major version of its framework, its own name, and its part of the progress loop.
 const FRAMEWORK: usize = 40;
 const FRAMEWORK_VERSION: usize = 72;
 const NAME: usize = 84;
@@ -72,6 +73,13 @@ pub fn end() {
 pub fn ask() {
     if looks() {
         word().store(1, Ordering::Release);
+    }
+}
+
+/// What there is to do is done, for a function of Open MPI that may never turn the loop.
+pub fn catch_up() {
+    if let (1.., Some(mpi)) = (word().load(Ordering::Relaxed), Internals::get()) {
+        mpi.progress();
     }
 }
 

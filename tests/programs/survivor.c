@@ -299,12 +299,21 @@ static int operate(const char *name) {
     event("blocked %s", name);
     note_kept();
     bool waits = !strcmp(name, "recv") || !strcmp(name, "send") || !strcmp(name, "any") || !strcmp(name, "anywait") ||
-                 !strcmp(name, "live") || !strcmp(op, "mixed");
+                 !strcmp(name, "live") || !strcmp(name, "ask") || !strcmp(op, "mixed");
     if (waits && is_victim()) wait_for_death();
     if (!strcmp(name, "recv")) return MPI_Recv(&value, 1, MPI_INT, target, 1, comm, MPI_STATUS_IGNORE);
     if (!strcmp(name, "send")) return MPI_Send(buffer, LONG_MESSAGE, MPI_BYTE, target, 2, comm);
     if (!strcmp(name, "live")) return MPI_Recv(&value, 1, MPI_INT, living_peer(), 3, comm, MPI_STATUS_IGNORE);
     if (!strcmp(name, "any")) return MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 4, comm, MPI_STATUS_IGNORE);
+    if (!strcmp(name, "ask")) {
+        /* Nothing but that. */
+        for (int dead = 0; !dead; usleep(1000)) {
+            MPI_Group failed;
+            MPIX_Comm_get_failed(comm, &failed);
+            MPI_Group_size(failed, &dead);
+            if (dead) return MPIX_ERR_PROC_FAILED;
+        }
+    }
     if (!strcmp(name, "anywait")) {
         MPI_Request request;
         code = MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 4, comm, &request);

@@ -25,7 +25,7 @@ fn strikes(operation: &str, victims: &[u32], strike: impl Fn(&mut Running<'_>)) 
 
 #[test]
 fn of_a_rank_that_was_killed() {
-    for operation in ["recv", "any"] {
+    for operation in ["recv", "any", "ask"] {
         strikes(operation, &[5], |job| {
             let _ = job.signal_rank(5, libc::SIGKILL);
         });

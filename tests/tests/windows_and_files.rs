@@ -164,6 +164,16 @@ fn what_waits_for_the_dead_in_shared_memory_ends() {
 }
 
 /// With this key Open MPI's own fences wait in the kernel, where nothing reaches them.
+/// Open MPI never turns its progress loop there.
+#[test]
+fn who_only_puts_into_shared_memory_hears_of_a_death() {
+    in_lab(|lab| {
+        for (scope, class) in [("local", PROC_FAILED), ("group", REVOKED)] {
+            strike_as(lab, sharing(), scope, "inside", &["win_put_until"], |_, _| class);
+        }
+    });
+}
+
 #[test]
 fn a_fence_does_not_wait_in_the_kernel() {
     in_lab(|lab| {
