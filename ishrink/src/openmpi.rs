@@ -115,7 +115,7 @@ impl OpenMpi {
                 comm_from_fortran: function(library, c"PMPI_Comm_f2c")?,
                 is_intercommunicator: function(library, c"PMPI_Comm_test_inter")?,
                 call_errhandler: function(library, c"PMPI_Comm_call_errhandler")?,
-                failed: function(library, c"PMPIX_Comm_get_failed")?,
+                failed: function(library, c"ompi_comm_get_failed_internal")?,
                 group: function(library, c"PMPI_Comm_group")?,
                 intersection: function(library, c"PMPI_Group_intersection")?,
                 group_free: function(library, c"PMPI_Group_free")?,

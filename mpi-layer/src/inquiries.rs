@@ -1,5 +1,6 @@
 //! Functions that tell a program who is dead, and wait for nobody: Open MPI does not turn its progress loop in them, so that one
-//! who only asks never learns of a death. They catch up first.
+//! who only asks never learns of a death. They catch up first, where a program calls them: who asks from inside ringwatch, in a
+//! turn or with a lock, calls Open MPI's own.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::panic::catch_unwind;

@@ -110,7 +110,7 @@ impl Internals {
                 world: library.predefined(c"ompi_mpi_comm_world")?,
                 group_size: library.function(c"PMPI_Group_size")?,
                 group_free: library.function(c"PMPI_Group_free")?,
-                failed: library.function(c"PMPIX_Comm_get_failed")?,
+                failed: library.function(c"ompi_comm_get_failed_internal")?,
                 size: library.function(c"PMPI_Comm_size")?,
                 rank: library.function(c"PMPI_Comm_rank")?,
                 is_inter: library.function(c"PMPI_Comm_test_inter")?,
