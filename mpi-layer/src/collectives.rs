@@ -7,11 +7,11 @@ use std::mem::transmute;
 use crate::internals::{
     BCAST, GATHER, INEIGHBOR, NEIGHBOR, NEIGHBOR_INIT, NONBLOCKING, PERSISTENT, REDUCE, SCATTER, SLOTS,
 };
-use crate::mended;
 use crate::objects::Object;
 use crate::requests::Request;
 use crate::uniform::{finish, prepare, start};
 use crate::uniformity::Uniformity;
+use crate::{idle, mended};
 
 /// The functions of one signature: blocking, without blocking, and persistent, each for the slot of a table.
 macro_rules! signatures {
@@ -192,20 +192,20 @@ pub fn mended() -> impl Iterator<Item = (usize, Object)> {
     entries::<false>().map(|(slot, function, _)| (slot, function))
 }
 
-/// Operations with a root whose function Open MPI does not call where somebody of two groups need not do anything (`MPI_PROC_NULL`
-/// with a count of 0): in bcast.c, gather.c, reduce.c and scatter.c, ibcast.c, ireduce.c and reduce_init.c.
+/// Operations with a root whose function Open MPI does not call at members of two groups that have nothing to do
+/// ([`idle`](crate::idle)).
 const NOT_EVERYWHERE: [usize; 7] =
     [BCAST, GATHER, REDUCE, SCATTER, NONBLOCKING + BCAST, NONBLOCKING + REDUCE, PERSISTENT + REDUCE];
 
 /// The functions of a table whose stock functions these are, for a uniformity. Where there are two groups constructors are agreed
-/// on as a whole; and operations are not of which some members may not hear.
+/// on as a whole; and operations are not of which some members would not hear.
 pub fn table(uniformity: Uniformity, has_two_groups: bool, stock: &[Object; SLOTS]) -> [Object; SLOTS] {
     let mut table = *stock;
     for (slot, function, makes_communicators) in entries::<true>() {
         let uniform = match uniformity {
             Uniformity::Local => false,
             Uniformity::Create => makes_communicators && !has_two_groups,
-            Uniformity::Coll => !(has_two_groups && NOT_EVERYWHERE.contains(&slot)),
+            Uniformity::Coll => !has_two_groups || idle::are_heard() || !NOT_EVERYWHERE.contains(&slot),
         };
         if uniform && !stock[slot].is_null() {
             table[slot] = function;

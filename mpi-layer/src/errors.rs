@@ -4,6 +4,7 @@
 //! Every function of MPI that fails calls one function of Open MPI through libmpi's table of jumps (errhandler.h). There a
 //! function of this module takes its place, and calls it.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rdma_heartbeat::clock;
 
 use crate::RANK;
-use crate::openmpi::Library;
+use crate::objects::Object;
+use crate::openmpi::{self, Library};
 use crate::statement::{ERR_PROC_FAILED, ERR_PROC_FAILED_PENDING, ERR_REVOKED};
 
 const INVOKE: &CStr = c"ompi_errhandler_invoke";
@@ -32,6 +34,11 @@ static NOTED: AtomicU32 = AtomicU32::new(u32::MAX);
 /// An error is being noted.
 static NOTING: AtomicBool = AtomicBool::new(false);
 
+thread_local! {
+    /// In which function this thread raises an error by itself.
+    static FUNCTION: Cell<Option<&'static CStr>> = const { Cell::new(None) };
+}
+
 /// Stands where errors pass by; in jobs where that is impossible the history says only that and when MPI knew.
 pub fn watch() {
     let Some(library) = Library::loaded() else { return };
@@ -48,6 +55,13 @@ pub fn somebody_died() {
     DEATHS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Calls the error handler of a communicator, as one of MPI's functions does.
+pub fn raise(comm: Object, code: c_int, function: &'static CStr) {
+    FUNCTION.set(Some(function));
+    openmpi::raise(c"PMPI_Comm_call_errhandler", comm, code);
+    FUNCTION.set(None);
+}
+
 /// Leaves nothing to be dropped behind: handlers of programs may not return.
 unsafe extern "C-unwind" fn invoke(
     handler: *mut c_void,
@@ -57,6 +71,7 @@ unsafe extern "C-unwind" fn invoke(
     function: *const c_char,
 ) -> c_int {
     let Some(stock) = STOCK.get() else { return code };
+    let function = FUNCTION.take().map_or(function, CStr::as_ptr);
     let _ = std::panic::catch_unwind(|| note(code, function));
     // SAFETY: Open MPI's own function with the arguments that were meant for it.
     unsafe { stock(handler, object, kind, code, function) }

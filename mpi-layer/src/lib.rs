@@ -10,6 +10,7 @@
 mod abandoned;
 mod agreements;
 mod ballots;
+mod bindings;
 mod calls;
 mod claims;
 mod collectives;
@@ -31,6 +32,7 @@ mod gaps;
 mod graphs;
 mod groups;
 mod handles;
+mod idle;
 mod inquiries;
 mod internals;
 mod keys;
@@ -394,6 +396,7 @@ pub extern "C" fn rw_rank_init_done() {
             crossing::watch();
             meetings::watch();
             errors::watch();
+            idle::watch();
             Connections::watch();
             abandoned::watch();
             // What has come before is looked at in the first turn.

@@ -139,7 +139,7 @@ pub fn raise(name: &CStr, object: *mut c_void, code: c_int) {
     let Some(library) = Library::loaded() else { return };
     // SAFETY: callers name a function of that type, and pass an object of its kind that lives.
     unsafe {
-        let call: Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int> = library.function(name);
+        let call: Option<unsafe extern "C-unwind" fn(*mut c_void, c_int) -> c_int> = library.function(name);
         if let Some(call) = call {
             call(object, code);
         }

@@ -177,6 +177,14 @@ pub fn member_died(comm: Object, rank: c_int, remote: bool) {
     agreements::tell_soon();
 }
 
+/// The function and the module of a slot if it is uniform, and the communicator has two groups.
+pub fn function_between_groups(comm: Object, slot: usize) -> Option<(Object, Object)> {
+    let (mpi, line) = (Internals::get()?, line_of(comm).filter(|line| line.has_two_groups())?);
+    // SAFETY: a communicator with a line lives and has its collectives, in an Open MPI that fits.
+    let entry = unsafe { &mpi.table(comm)[slot] };
+    (entry.function != line.stock_function(slot)).then_some((entry.function, entry.module))
+}
+
 /// A blocking operation: `call` calls the stock function of a slot.
 pub fn finish(comm: Object, slot: usize, call: impl FnOnce(Object) -> c_int) -> c_int {
     guarded(|| {

@@ -7,6 +7,7 @@
 #define FUNCTIONS(F)                                                                                                   \
     F(Allreduce, (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm),                  \
       (out, in, count, type, op, comm))                                                                                \
+    F(Bcast, (void *data, int count, MPI_Datatype type, int root, MPI_Comm comm), (data, count, type, root, comm))     \
     F(Iallreduce,                                                                                                      \
       (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request),       \
       (out, in, count, type, op, comm, request))                                                                       \

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""uniform: what uniform.c does, for one operation (bcast, scan, ireduce or dup), in Python; the victim is the last rank.
+"""uniform: what uniform.c does, for one operation (bcast, scan, ireduce or dup, or
+two_bcast or two_ireduce, of two groups), in Python; the victim is the last rank.
 
     uniform.py --events DIR --uniform VALUE --how set --seed NUMBER OP
 """
@@ -20,11 +21,11 @@ def call():
     sent, got = bytearray(4), bytearray(4)
     try:
         if operation == "bcast":
-            comm.Bcast(sent, root=0)
+            comm.Bcast([sent, count, MPI.INT], root=root)
         elif operation == "scan":
             comm.Scan([sent, 1, MPI.INT], [got, 1, MPI.INT])
         elif operation == "ireduce":
-            comm.Ireduce([sent, 1, MPI.INT], [got, 1, MPI.INT], root=0).Wait()
+            comm.Ireduce([sent, count, MPI.INT], [got, count, MPI.INT], root=root).Wait()
         else:
             comm.Dup().Free()
         return MPI.SUCCESS
@@ -33,6 +34,14 @@ def call():
 
 
 comm = world.Split(0, rank)
+root, count = 0, 1
+if operation.startswith("two_"):
+    operation = operation.removeprefix("two_")
+    middle = world.Get_size() // 2
+    lower = rank < middle
+    comm = world.Split(lower, rank).Create_intercomm(0, world, middle if lower else 0, 7)
+    if lower:
+        root, count = (MPI.ROOT, 1) if rank == 0 else (MPI.PROC_NULL, 0)
 from_victim = expect_death(world)
 info = MPI.Info.Create({"mpix_error_uniform": value})
 comm.Set_info(info)

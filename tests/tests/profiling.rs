@@ -78,3 +78,22 @@ fn agreements_are_below_it() {
         outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
     });
 }
+
+/// Who has nothing to do in an operation of two groups returns through it, too.
+#[test]
+fn it_sees_the_errors_of_those_who_have_nothing_to_do() {
+    in_lab(|lab| {
+        let job = Job::new().diarist(&compile("idle", "mpicc")).arguments(&["bcast", "direct"]);
+        let mut job = with_the_tool(job).start(lab);
+        job.wait_for("blocked", &[0, 1, 2, 3, 4, 5, 6]);
+        let _ = job.signal_rank(7, libc::SIGKILL);
+        let outcome = job.finish();
+        for rank in 0..7 {
+            let result = outcome.diaries.first(rank, "result").map(|entry| entry.text());
+            let counts = seen(&outcome, rank, "MPI_Bcast");
+            let failed = result.as_deref() == Some(PROC_FAILED) && counts == Some([1, 1]);
+            outcome.require(failed, &format!("it sees the error of rank {rank}: {counts:?}, {result:?}"));
+        }
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+    });
+}

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use system_tests::diary::{Diaries, Entry, PROC_FAILED, REVOKED};
-use system_tests::job::{compile, compile_fortran};
+use system_tests::job::{compile, compile_fortran, compile_library};
 use system_tests::keys::Property;
 use system_tests::{Job, Lab, in_lab};
 
@@ -155,17 +155,11 @@ fn blocking_collectives() {
     strike_all("coll", "", &COLLECTIVES);
 }
 
-/// The collectives of two groups, each as it is called: blocking, not blocking, persistent. Left to themselves are those of which
-/// Open MPI does not tell who gives nothing to a root.
+/// The collectives of two groups, each as it is called: blocking, not blocking, persistent. Of the root's group the others give
+/// nothing.
 fn among_two_groups() -> Vec<String> {
-    let left_out: [(&str, &[&str]); 3] =
-        [("", &["bcast", "reduce", "gather", "scatter"]), ("i", &["bcast", "reduce"]), ("p", &["reduce"])];
-    let of_one_group = ["scan", "exscan"];
-    let of = |(form, left_out): (&str, &[&str])| {
-        let served = COLLECTIVES.into_iter().filter(|name| !left_out.contains(name) && !of_one_group.contains(name));
-        served.map(|name| format!("{form}{name}")).collect::<Vec<_>>()
-    };
-    left_out.into_iter().flat_map(of).collect()
+    let of_two = COLLECTIVES.into_iter().filter(|name| !name.ends_with("scan"));
+    ["", "i", "p"].iter().flat_map(|form| of_two.clone().map(move |name| format!("{form}{name}"))).collect()
 }
 
 /// One member after the other of communicators with two groups dies.
@@ -185,6 +179,34 @@ fn strike_two_groups(value: &str, how: &str, operations: &[String]) {
 #[test]
 fn collectives_among_two_groups() {
     strike_two_groups("coll", "set", &among_two_groups());
+}
+
+/// Members that give nothing to a root hear of the outcome in whichever way they call MPI: it is from Open MPI's functions that they return
+/// before anybody could ask them.
+#[test]
+fn of_two_groups_also_those_who_have_nothing_to_do() {
+    in_lab(|lab| {
+        let library = compile_library("idle_caller", "mpicc").display().to_string();
+        let ways: [&[&str]; 4] = [&["direct"], &["table"], &["asked"], &["loaded", &library]];
+        for bound in [&[][..], &["-x", "LD_BIND_NOW=1"]] {
+            for (way, operation) in ways.iter().flat_map(|way| ["bcast", "ireduce"].map(|operation| (way, operation))) {
+                let job = Job::new().options(bound).diarist(&compile("idle", "mpicc"));
+                let mut job = job.arguments(&[operation]).arguments(way).start(lab);
+                let living = job.others(&[7]);
+                job.wait_for("blocked", &living);
+                let _ = job.signal_rank(7, libc::SIGKILL);
+                let outcome = job.finish();
+                for rank in living {
+                    let result = outcome.diaries.first(rank, "result").map(Entry::text);
+                    let what = format!(
+                        "{operation} at rank {rank} ends with {PROC_FAILED}, not {result:?} ({way:?}, {bound:?})"
+                    );
+                    outcome.require(result.as_deref() == Some(PROC_FAILED), &what).finalized(rank);
+                }
+                outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+            }
+        }
+    });
 }
 
 #[test]
@@ -425,7 +447,7 @@ fn a_bad_parameter_is_refused() {
 /// Uniformity reaches programs whose calls take another way into Open MPI than those of C.
 fn in_another_language(program: &Path) {
     in_lab(|lab| {
-        for (seed, operation) in (1..).zip(["bcast", "scan", "ireduce", "dup"]) {
+        for (seed, operation) in (1..).zip(["bcast", "scan", "ireduce", "dup", "two_bcast", "two_ireduce"]) {
             strike_in(program, lab, Job::new(), ("coll", "set"), seed, 1, &[operation]);
         }
     });

@@ -1,0 +1,229 @@
+//! Where the objects in this process keep the addresses of functions of MPI that they call, so that ours are called instead: the
+//! program, the libraries that it is linked to (Fortran's bindings, say) or has loaded (mpi4py), and tools.
+//!
+//! What an object keeps the dynamic linker has put there, by a list of places (relocations, elf(5)): a place that has the address of
+//! Open MPI's function gets that of ours. One that has another's stays: a tool's function of the same name, say, which calls
+//! `PMPI_...` itself. Whoever asks for the name later, an object that is loaded or that calls it for the first time, or `dlsym`, is told by
+//! libmpi's table of symbols, which says where ours is from then on. No code is changed.
+//!
+//! An address that a program has asked for before by itself is still Open MPI's.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Tags of a dynamic section (elf.h): where things are, and their sizes in bytes.
+const NO_MORE: usize = 0;
+const SIZE_OF_JUMPS: usize = 2;
+const NAMES: usize = 5;
+const SYMBOLS: usize = 6;
+const RELOCATIONS: usize = 7;
+const SIZE_OF_RELOCATIONS: usize = 8;
+const JUMPS: usize = 23;
+const HASHES: usize = 0x6fff_fef5;
+/// Kinds of places that have the address of a symbol: `R_X86_64_64`, `_GLOB_DAT` and `_JUMP_SLOT`.
+const ADDRESSES: [u32; 3] = [1, 6, 7];
+
+/// `Elf64_Dyn`
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Entry {
+    tag: usize,
+    value: usize,
+}
+
+/// `Elf64_Rela`
+#[repr(C)]
+struct Relocation {
+    offset: usize,
+    kind: u32,
+    symbol: u32,
+    addend: usize,
+}
+
+/// `Elf64_Sym`
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    attributes: u32,
+    value: usize,
+    size: usize,
+}
+
+/// A function of a library, by each of its names, and the one that is to be called in its place.
+pub struct Replacement {
+    pub names: [&'static CStr; 2],
+    pub stock: *const c_void,
+    pub ours: *const c_void,
+}
+
+/// A loaded object, and its dynamic section.
+struct LoadedObject {
+    base: usize,
+    section: Vec<Entry>,
+}
+
+/// Has the objects of this process call the functions of ours in place of those of one library, which keeps calling its own. Returns
+/// whether whoever asks for one of the names from now on is told of ours; where not, nobody may count on it.
+///
+/// # Safety
+/// Functions of the same types, which stay for ever.
+pub unsafe fn replace(functions: &[Replacement]) -> bool {
+    let Some(library) = functions.first().and_then(|function| base_of(function.stock)) else { return false };
+    let (objects, mappings) = (loaded_objects(), Mappings::read());
+    let replaced = |address: usize| functions.iter().find(|function| function.stock as usize == address);
+    let names = functions.iter().flat_map(|function| function.names.map(|name| (name, function)));
+    // SAFETY: objects of this process, which the dynamic linker has read in the same way.
+    unsafe {
+        let Some(own) = objects.iter().find(|object| object.base == library) else { return false };
+        let tell = |(name, function): (&CStr, &Replacement)| {
+            let symbol =
+                own.symbol(name).filter(|symbol| library.wrapping_add((**symbol).value) == function.stock as usize)?;
+            mappings.write(&raw mut (*symbol).value, (function.ours as usize).wrapping_sub(library))
+        };
+        if !names.map(tell).all(|told| told.is_some()) {
+            return false;
+        }
+        let places = objects.iter().filter(|object| object.base != library).flat_map(|object| object.places());
+        let bind = |place: *mut usize| match replaced(place.read()) {
+            Some(function) => mappings.write(place, function.ours as usize),
+            None => Some(()),
+        };
+        places.map(bind).all(|bound| bound.is_some())
+    }
+}
+
+/// The address at which the object is loaded that has this function.
+fn base_of(function: *const c_void) -> Option<usize> {
+    // SAFETY: any address may be asked for.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        (libc::dladdr(function, &mut info) != 0).then_some(info.dli_fbase as usize)
+    }
+}
+
+fn loaded_objects() -> Vec<LoadedObject> {
+    unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, objects: *mut c_void) -> c_int {
+        // SAFETY: the dynamic linker passes what it knows of a loaded object, and what it was given for this function.
+        unsafe {
+            let (info, objects) = (&*info, &mut *objects.cast::<Vec<LoadedObject>>());
+            let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+            if let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) {
+                let base = info.dlpi_addr as usize;
+                let mut next = base.wrapping_add(header.p_vaddr as usize) as *const Entry;
+                let mut section = Vec::new();
+                while (*next).tag != NO_MORE {
+                    section.push(*next);
+                    next = next.add(1);
+                }
+                objects.push(LoadedObject { base, section });
+            }
+        }
+        0
+    }
+    let mut objects = Vec::new();
+    // SAFETY: the function of that type, with what it is to fill.
+    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut objects).cast()) };
+    objects
+}
+
+impl LoadedObject {
+    fn value(&self, tag: usize) -> Option<usize> {
+        self.section.iter().find(|entry| entry.tag == tag).map(|entry| entry.value)
+    }
+
+    /// What a tag says the address of: the dynamic linker has made it one, but in objects that it cannot change.
+    fn address<T>(&self, tag: usize) -> Option<*const T> {
+        let value = self.value(tag)?;
+        Some(if value < self.base { value.wrapping_add(self.base) } else { value } as *const T)
+    }
+
+    /// The places that have addresses of symbols.
+    ///
+    /// # Safety
+    /// An object that stays loaded.
+    unsafe fn places(&self) -> impl Iterator<Item = *mut usize> {
+        let lists =
+            [(RELOCATIONS, SIZE_OF_RELOCATIONS), (JUMPS, SIZE_OF_JUMPS)].into_iter().flat_map(|(list, size)| {
+                let length = self.value(size).unwrap_or(0) / size_of::<Relocation>();
+                // SAFETY: as required of the caller; the list has that size.
+                self.address(list).map_or(&[][..], |first| unsafe { std::slice::from_raw_parts(first, length) })
+            });
+        let has_address = |relocation: &&Relocation| {
+            relocation.symbol != 0 && relocation.addend == 0 && ADDRESSES.contains(&relocation.kind)
+        };
+        let base = self.base;
+        let place = move |relocation: &Relocation| base.wrapping_add(relocation.offset) as *mut usize;
+        lists.filter(has_address).map(place).filter(|place| place.is_aligned())
+    }
+
+    /// What the table of symbols has for a name.
+    ///
+    /// # Safety
+    /// As of [`places`](Self::places).
+    unsafe fn symbol(&self, name: &CStr) -> Option<*mut Symbol> {
+        let (symbols, names) = (self.address::<Symbol>(SYMBOLS)?.cast_mut(), self.address::<c_char>(NAMES)?);
+        let header = self.address::<u32>(HASHES)?;
+        let hash =
+            name.to_bytes().iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()));
+        // SAFETY: as required of the caller. Behind four numbers and a filter of 64-bit words are the lists of all names with a hash in one class,
+        // first where each begins among the symbols, then the hashes, of which the last of a list is odd.
+        unsafe {
+            let [classes, first, filter, _] = header.cast::<[u32; 4]>().read();
+            let classes_at = header.add(4 + 2 * filter as usize);
+            let mut index = classes_at.add((hash % classes) as usize).read();
+            while index >= first {
+                let present = classes_at.add((classes + index - first) as usize).read();
+                let symbol = symbols.add(index as usize);
+                if present | 1 == hash | 1 && CStr::from_ptr(names.add((*symbol).name as usize)) == name {
+                    return Some(symbol);
+                }
+                index = if present & 1 == 0 { index + 1 } else { 0 };
+            }
+            None
+        }
+    }
+}
+
+/// What may be done with the memory of this process.
+struct Mappings(Vec<(Range<usize>, c_int)>);
+
+impl Mappings {
+    fn read() -> Self {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        Self(maps.lines().filter_map(Self::of_line).collect())
+    }
+
+    /// A line of proc_pid_maps(5).
+    fn of_line(line: &str) -> Option<(Range<usize>, c_int)> {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let rights = [('r', libc::PROT_READ), ('w', libc::PROT_WRITE), ('x', libc::PROT_EXEC)];
+        let protection = rights.iter().filter(|right| rest.chars().take(3).any(|letter| letter == right.0));
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        Some((address(start)?..address(end)?, protection.fold(0, |all, right| all | right.1)))
+    }
+
+    /// Writes to a place, also where it is protected, as it is again after that.
+    ///
+    /// # Safety
+    /// A place of a loaded object whose value is an address.
+    unsafe fn write(&self, place: *mut usize, value: usize) -> Option<()> {
+        let (_, protection) = self.0.iter().find(|(range, _)| range.contains(&(place as usize)))?;
+        // SAFETY: as required of the caller: other threads read the old value or the new one. Protections of a page are
+        // changed to what they were and more.
+        unsafe {
+            let size = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).ok()?;
+            let page = (place as usize / size * size) as *mut c_void;
+            let is_protected = protection & libc::PROT_WRITE == 0;
+            if is_protected && libc::mprotect(page, size, protection | libc::PROT_WRITE) != 0 {
+                return None;
+            }
+            AtomicUsize::from_ptr(place).store(value, Ordering::Release);
+            if is_protected {
+                libc::mprotect(page, size, *protection);
+            }
+        }
+        Some(())
+    }
+}
