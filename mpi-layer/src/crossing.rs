@@ -365,79 +365,40 @@ unsafe extern "C" fn intercomm_create(
     made: *mut Object,
 ) -> c_int {
     let (Some(stock), Some(mpi)) = (STOCK.get(), Internals::fitting()) else { return ERR_INTERN };
-    let is_leader = mpi.rank_in(local) == leader && communicators::lives(bridge);
-    let is_served = || {
-        let is_member = !mpi.is_intercommunicator(bridge) && (0..mpi.size_of(bridge)).contains(&other);
-        is_member && mpi.is_in_world(bridge, other)
-    };
-    let talk = if is_leader && is_served() { stock.talk(bridge, other, tag) } else { None };
-    // SAFETY: a communicator that lives and has its collectives, in an Open MPI that fits.
-    let table = unsafe { &raw mut *mpi.table(local) };
-    // SAFETY: the type of the function in that slot.
-    let (stock_broadcast, module) =
-        unsafe { (transmute::<Object, Broadcast>((*table)[BCAST].function), (*table)[BCAST].module) };
-    // SAFETY: as above.
-    let without_blocking = unsafe { [(*table)[IBCAST].function, (*table)[IREDUCE].function] };
-    let crossing = Arc::new(Crossing {
-        bridge: is_leader.then_some(bridge as usize),
-        talk,
-        tells: AtomicBool::new(false),
-        is_uniform: Uniformity::of(communicators::values(local)[UNIFORMITY]) != Uniformity::Local,
-        both_are: AtomicBool::new(false),
-        has_begun: AtomicBool::new(false),
-        is_settled: AtomicBool::new(false),
-        local: local as usize,
-        broadcast: stock_broadcast,
-    });
-    // As Open MPI does first of all, which may not come to it.
-    // SAFETY: where the caller has room for it.
-    unsafe { made.write(stock.null) };
-    let begins = Cell::new(false);
-    let call = || {
-        begins.set(true);
-        let before = PRESENT.replace(Some(crossing.clone()));
-        // SAFETY: the stock function with the arguments that were meant for it; nobody else calls collectives of the group.
-        let code = unsafe {
-            (*table)[BCAST].function = broadcast as Object;
-            (stock.intercomm_create)(local, leader, bridge, other, tag, made)
-        };
-        groups::wait_for_look();
-        if code != 0 && !WRONG_ARGUMENTS.contains(&code) && is_leader && !crossing.tells() && refusal(local).is_none() {
-            stock.release_group(local, leader, module);
-        }
-        // SAFETY: as above. Open MPI has put there what it has made.
-        unsafe {
-            (*table)[BCAST].function = stock_broadcast as Object;
-            uniform::hold(made.read());
-        }
-        crossing.returns(without_blocking);
-        PRESENT.replace(before);
-        class_of(mpi, code, local, &crossing)
-    };
-    let tell = |code| match &crossing.talk {
-        Some(talk) if WRONG_ARGUMENTS.contains(&code) => {
-            talk.withdraw();
-            code
-        }
-        Some(talk) => {
-            if !begins.get() {
-                talk.tell_size(stock, mpi);
+    // SAFETY: what Open MPI passes.
+    unsafe { stock.cross(mpi, (local, leader), (bridge, other, tag), None, made) }
+}
+
+/// The same with a bridge that nobody else knows, or at a leader that could not make one. Returns its code.
+///
+/// # Safety
+/// Communicators that live, and where the new one is put.
+pub unsafe fn cross(
+    local: Object,
+    leader: c_int,
+    bridge: Result<Object, c_int>,
+    other: c_int,
+    made: *mut Object,
+) -> c_int {
+    // SAFETY: as required of the caller; the type is that of communicator.h.
+    unsafe {
+        match (STOCK.get(), Internals::fitting(), Library::loaded(), bridge) {
+            (Some(stock), Some(mpi), ..) => {
+                let (comm, failure) = (bridge.unwrap_or(stock.null), bridge.err());
+                stock.cross(mpi, (local, leader), (comm, other, 0), failure, made)
             }
-            let end = talk.end(stock, mpi, code, crossing.tells());
-            if crossing.is_settled() { code } else { end }
+            // A rank that is not watched, by which its group is told if it has no bridge.
+            (.., Some(library), Ok(bridge)) => library
+                .function::<IntercommCreate>(INTERCOMM_CREATE)
+                .map_or(ERR_INTERN, |create| create(local, leader, bridge, other, 0, made)),
+            (.., Some(library), Err(code)) => {
+                let revoke = library.function::<unsafe extern "C" fn(Object) -> c_int>(c"ompi_comm_revoke_internal");
+                revoke.into_iter().for_each(|revoke| _ = revoke(local));
+                code
+            }
+            _ => ERR_INTERN,
         }
-        None => code,
-    };
-    let end = match uniform::agree_with_others(local, call, || crossing.is_settled(), tell) {
-        // Of two groups one may have lost nobody, and hear of the death from the other one, which its scope has revoked.
-        ERR_PROC_FAILED if crossing.is_uniform && Scope::of(communicators::values(local)[SCOPE]) != Scope::Local => {
-            ERR_REVOKED
-        }
-        code => code,
-    };
-    // SAFETY: as above.
-    unsafe { communicators::settle(made, end, stock.null) };
-    end
+    }
 }
 
 /// The class with which a call ends. What was revoked may have been the group's own side, and what could not be taken apart a list
@@ -457,6 +418,96 @@ fn class_of(mpi: &Internals, code: c_int, local: Object, crossing: &Crossing) ->
 }
 
 impl Stock {
+    /// One call, of a group's members with the bridge of its leader, or there with why it cannot succeed.
+    ///
+    /// # Safety
+    /// Communicators that live, in an Open MPI that fits, and where the new one is put.
+    unsafe fn cross(
+        &self,
+        mpi: &Internals,
+        (local, leader): (Object, c_int),
+        (bridge, other, tag): (Object, c_int, c_int),
+        failure: Option<c_int>,
+        made: *mut Object,
+    ) -> c_int {
+        let is_leader = mpi.rank_in(local) == leader && communicators::lives(bridge);
+        let is_served = || {
+            let is_member = !mpi.is_intercommunicator(bridge) && (0..mpi.size_of(bridge)).contains(&other);
+            is_member && mpi.is_in_world(bridge, other)
+        };
+        let talk = if is_leader && is_served() { self.talk(bridge, other, tag) } else { None };
+        // SAFETY: a communicator that lives and has its collectives, in an Open MPI that fits.
+        let table = unsafe { &raw mut *mpi.table(local) };
+        // SAFETY: the type of the function in that slot.
+        let (stock_broadcast, module) =
+            unsafe { (transmute::<Object, Broadcast>((*table)[BCAST].function), (*table)[BCAST].module) };
+        // SAFETY: as above.
+        let without_blocking = unsafe { [(*table)[IBCAST].function, (*table)[IREDUCE].function] };
+        let crossing = Arc::new(Crossing {
+            bridge: is_leader.then_some(bridge as usize),
+            talk,
+            tells: AtomicBool::new(false),
+            is_uniform: Uniformity::of(communicators::values(local)[UNIFORMITY]) != Uniformity::Local,
+            both_are: AtomicBool::new(false),
+            has_begun: AtomicBool::new(false),
+            is_settled: AtomicBool::new(false),
+            local: local as usize,
+            broadcast: stock_broadcast,
+        });
+        // As Open MPI does first of all, which may not come to it.
+        // SAFETY: where the caller has room for it.
+        unsafe { made.write(self.null) };
+        let begins = Cell::new(false);
+        let call = || {
+            begins.set(true);
+            let before = PRESENT.replace(Some(crossing.clone()));
+            // SAFETY: the stock function with the arguments that were meant for it; nobody else calls collectives of the group.
+            let code = unsafe {
+                (*table)[BCAST].function = broadcast as Object;
+                failure.unwrap_or_else(|| (self.intercomm_create)(local, leader, bridge, other, tag, made))
+            };
+            groups::wait_for_look();
+            let releases = failure.is_some() || is_leader && !crossing.tells();
+            if code != 0 && !WRONG_ARGUMENTS.contains(&code) && releases && refusal(local).is_none() {
+                self.release_group(local, leader, module);
+            }
+            // SAFETY: as above. Open MPI has put there what it has made.
+            unsafe {
+                (*table)[BCAST].function = stock_broadcast as Object;
+                uniform::hold(made.read());
+            }
+            crossing.returns(without_blocking);
+            PRESENT.replace(before);
+            class_of(mpi, code, local, &crossing)
+        };
+        let tell = |code| match &crossing.talk {
+            Some(talk) if WRONG_ARGUMENTS.contains(&code) => {
+                talk.withdraw();
+                code
+            }
+            Some(talk) => {
+                if !begins.get() {
+                    talk.tell_size(self, mpi);
+                }
+                let end = talk.end(self, mpi, code, crossing.tells());
+                if crossing.is_settled() { code } else { end }
+            }
+            None => code,
+        };
+        let end = match uniform::agree_with_others(local, call, || crossing.is_settled(), tell) {
+            // Of two groups one may have lost nobody, and hear of the death from the other one, which its scope has revoked.
+            ERR_PROC_FAILED
+                if crossing.is_uniform && Scope::of(communicators::values(local)[SCOPE]) != Scope::Local =>
+            {
+                ERR_REVOKED
+            }
+            code => code,
+        };
+        // SAFETY: as above.
+        unsafe { communicators::settle(made, end, self.null) };
+        end
+    }
+
     fn talk(&self, bridge: Object, other: c_int, tag: c_int) -> Option<Talk> {
         let word = Box::into_raw(Box::new(0));
         // SAFETY: the room lives until the request has ended.

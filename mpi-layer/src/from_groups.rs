@@ -6,24 +6,24 @@
 //! dead. What an agreement says all living members know, so what follows waits for nobody. It is whatever the uniformity, of which
 //! no communicator says anything here.
 //!
-//! Members of several mpiruns settle it in the runtime as before, and so do two groups, and their leaders
-//! (`MPI_Intercomm_create_from_groups`).
+//! Members of several mpiruns settle it in the runtime as before.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use crate::internals::Internals;
+use crate::internals::{ALLREDUCE, Internals, NONBLOCKING};
 use crate::line::lock;
 use crate::objects::Object;
 use crate::openmpi::Library;
+use crate::requests::Request;
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED, Standing, Statement};
 use crate::{detached, endpoints, epochs, members, numbering};
 
-/// In the tags of what the leaders of two groups make (`ompi_intercomm_create_from_groups`): the number that the runtime gives it
-/// makes the name under which all meet there once more a new one.
-const OF_LEADERS: &[u8] = b"-OMPIi-LC-";
 const NUMBER: &CStr = c"ompi_comm_nextcid";
 const ACTIVATE: &CStr = c"ompi_comm_activate";
 /// `OMPI_COMM_CID_GROUP_NEW`, `OMPI_COMM_CID_GROUP` and `OMPI_COMM_CID_INTRA`
@@ -35,6 +35,16 @@ pub type NumberAndWait =
     unsafe extern "C" fn(Object, Object, Object, *const c_void, *const c_void, bool, c_int) -> c_int;
 pub type ActivateAndWait =
     unsafe extern "C" fn(*mut Object, Object, Object, *const c_void, *const c_void, bool, c_int) -> c_int;
+
+thread_local! {
+    /// What this thread makes fails here.
+    static FAILS: Cell<bool> = const { Cell::new(false) };
+    /// It activates a communicator.
+    static ACTIVATES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// In whose place [`reduce_alone`] stands.
+static REDUCTION: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 struct Stock {
     number: NumberAndWait,
@@ -104,8 +114,7 @@ pub unsafe fn number(made: Object, tag: *const c_void, mode: c_int) -> Option<c_
     // SAFETY: as required of the caller.
     let settle = || unsafe {
         let (mpi, tag) = (Internals::fitting()?, CStr::from_ptr(tag.cast::<c_char>()));
-        let is_of_leaders = tag.to_bytes().windows(OF_LEADERS.len()).any(|part| part == OF_LEADERS);
-        if is_of_leaders || Internals::own_side_of(made).is_some() || !numbering::is_possible() {
+        if !numbering::is_possible() {
             return None;
         }
         let names = members::of(made)?;
@@ -124,9 +133,53 @@ pub unsafe fn activate(made: *mut Object, comm: Object, mode: c_int, stock: Acti
     unsafe {
         let is_made_here = mode == MODE_GROUP && made.read() == comm && numbering::has_given(comm);
         let alone = Library::loaded().filter(|_| is_made_here)?.predefined(c"ompi_mpi_comm_self")?;
-        let null = std::ptr::null_mut();
-        Some(stock(made, alone, null, null.cast_const(), null.cast_const(), false, MODE_INTRA))
+        let (null, slot) = (std::ptr::null_mut(), &mut Internals::fitting()?.table(alone)[NONBLOCKING + ALLREDUCE]);
+        if slot.function != reduce_alone as Object {
+            REDUCTION.store(slot.function, Ordering::Release);
+            slot.function = reduce_alone as Object;
+        }
+        ACTIVATES.set(true);
+        let code = stock(made, alone, null, null.cast_const(), null.cast_const(), false, MODE_INTRA);
+        ACTIVATES.set(false);
+        Some(code)
     }
+}
+
+/// In place of `MPI_Iallreduce` of the communicator of this process alone, which may be revoked by its scope: in an activation there is
+/// nothing to reduce, and nothing to fail.
+unsafe extern "C" fn reduce_alone(
+    sent: Object,
+    got: Object,
+    count: c_int,
+    kind: Object,
+    operation: Object,
+    comm: Object,
+    request: *mut *mut Request,
+    module: Object,
+) -> c_int {
+    type Reduction =
+        unsafe extern "C" fn(Object, Object, c_int, Object, Object, Object, *mut *mut Request, Object) -> c_int;
+    // SAFETY: Open MPI passes the place of the request; and the function that was there gets what was meant for it.
+    unsafe {
+        match Internals::get().filter(|_| ACTIVATES.get() && sent == got) {
+            Some(mpi) => {
+                request.write(mpi.requests.empty());
+                0
+            }
+            None => {
+                let stock = transmute::<Object, Reduction>(REDUCTION.load(Ordering::Acquire));
+                stock(sent, got, count, kind, operation, comm, request, module)
+            }
+        }
+    }
+}
+
+/// `make` makes such a communicator, in which this process `fails`: so nobody gets it, and nobody waits for it.
+pub fn failing<T>(fails: bool, make: impl FnOnce() -> T) -> T {
+    FAILS.set(fails);
+    let made = make();
+    FAILS.set(false);
+    made
 }
 
 struct Call<'a> {
@@ -193,7 +246,7 @@ impl<'a> Call<'a> {
         unsafe {
             let (shadow, module) = self.mpi.shadows.new_named(self.made, self.identity(round))?;
             let processes = members::processes(shadow)?;
-            let is_damaged = processes.iter().any(|process| endpoints::is_dead(*process));
+            let is_damaged = FAILS.get() || processes.iter().any(|process| endpoints::is_dead(*process));
             let standing = if is_damaged { Standing::Damaged } else { Standing::Sound };
             let statement: Statement = [own, -own, standing as c_int, 0, 0];
             if !detached::begin(self.mpi, (shadow, module), processes, statement, false) {

@@ -108,6 +108,15 @@ impl Handles {
         }
     }
 
+    /// Gives the communicator what an info object has, as `MPI_Comm_set_info` does.
+    ///
+    /// # Safety
+    /// A communicator and an info object that live.
+    pub unsafe fn take_info(&self, comm: Communicator, info: *mut c_void) {
+        // SAFETY: as required of the caller; an info object of MPI begins with the one that the function takes.
+        unsafe { (self.change_info)(comm.handle(), info) };
+    }
+
     /// Interrupts every operation on the communicator, here and at all of its members; repeated calls do nothing.
     pub fn revoke(&self, comm: Communicator) {
         // SAFETY: a communicator that lives. Like `MPIX_Comm_revoke`, it drives no progress.

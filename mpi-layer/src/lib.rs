@@ -28,6 +28,7 @@ mod endpoints;
 mod epochs;
 mod errors;
 mod from_groups;
+mod from_two_groups;
 mod gaps;
 mod graphs;
 mod groups;
@@ -382,6 +383,7 @@ pub extern "C" fn rw_rank_init_done() {
             epochs::watch();
             numbering::watch();
             from_groups::watch();
+            from_two_groups::watch();
             meetings::watch();
         }
         if let Some(rank) = RANK.get() {
@@ -394,6 +396,7 @@ pub extern "C" fn rw_rank_init_done() {
             inquiries::watch();
             onesided::watch();
             crossing::watch();
+            from_two_groups::watch();
             meetings::watch();
             errors::watch();
             idle::watch();

@@ -31,8 +31,6 @@ pub unsafe fn of(comm: Object) -> Option<Vec<Vec<ProcessName>>> {
     // SAFETY: as required of the caller; what is a list was looked at.
     unsafe {
         let [own, other] = comm.byte_add(GROUPS).cast::<[Object; 2]>().read();
-        let names =
-            |group| Some(list(group)?.iter().map(|word| name(word.load(Ordering::Acquire))).collect::<Vec<_>>());
         let mut sides = vec![names(own)?];
         if other != own {
             sides.push(names(other)?);
@@ -41,6 +39,15 @@ pub unsafe fn of(comm: Object) -> Option<Vec<Vec<ProcessName>>> {
         let myself = *sides[0].get(rank)?;
         sides.iter().flatten().all(|name| name.has_same_mpirun(myself)).then_some(sides)
     }
+}
+
+/// The names of the members of a group. `None` if it has another form, or is not where it is looked for.
+///
+/// # Safety
+/// A group that lives.
+pub unsafe fn names(group: Object) -> Option<Vec<ProcessName>> {
+    // SAFETY: as required of the caller.
+    unsafe { Some(list(group)?.iter().map(|word| name(word.load(Ordering::Acquire))).collect()) }
 }
 
 /// Whether the own of these groups comes first for the members of both; the only one does.

@@ -2,7 +2,8 @@
  *
  *   crossings --events DIR --op OP --bridge BRIDGE --victim RANK [--times N]
  *
- *   OP       create, or on an intercommunicator that all have made before: merge, dup, idup, split
+ *   OP       create, or groups (MPI_Intercomm_create_from_groups); or on an intercommunicator that all have made before: merge, dup,
+ *            idup, split
  *   BRIDGE   world, or leaders: the communicator of the two leaders alone
  *   N        everybody, the victim too, makes so many one after the other, or until one fails (1); with 1 the victim only waits
  *
@@ -33,6 +34,22 @@ static int make(const char *op, MPI_Comm local, MPI_Comm bridge, int other, MPI_
         *made = MPI_COMM_WORLD;
         return MPI_Intercomm_create(local, 0, bridge, other, TAG, made);
     }
+    if (!strcmp(op, "groups")) {
+        MPI_Group own, others;
+        int half, size, rank, range[1][3] = {{0, 0, 1}};
+        *made = MPI_COMM_WORLD;
+        MPI_Comm_group(local, &own);
+        MPI_Comm_size(local, &half);
+        MPI_Comm_size(MPI_COMM_WORLD, &size);
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        range[0][0] = rank < half ? half : 0, range[0][1] = rank < half ? size - 1 : half - 1;
+        MPI_Group all;
+        MPI_Comm_group(MPI_COMM_WORLD, &all);
+        MPI_Group_range_incl(all, 1, range, &others);
+        code = MPI_Intercomm_create_from_groups(own, 0, others, 0, "crossings", MPI_INFO_NULL, MPI_ERRORS_RETURN, made);
+        MPI_Group_free(&own), MPI_Group_free(&others), MPI_Group_free(&all);
+        return code;
+    }
     if (!strcmp(op, "merge")) return MPI_Intercomm_merge(inter, 0, made);
     if (!strcmp(op, "dup")) return MPI_Comm_dup(inter, made);
     if (!strcmp(op, "split")) return MPI_Comm_split(inter, 0, 0, made);
@@ -62,7 +79,7 @@ int main(int count, char **arguments) {
     bool alone = !strcmp(between, "leaders");
     MPI_Comm bridge = alone ? leaders : MPI_COMM_WORLD;
     int other = alone ? 1 - upper : half - upper * half;
-    if (strcmp(op, "create")) MPI_Intercomm_create(local, 0, bridge, other, TAG, &inter);
+    if (strcmp(op, "create") && strcmp(op, "groups")) MPI_Intercomm_create(local, 0, bridge, other, TAG, &inter);
     if (world_rank != victim) MPI_Irecv(&never, 1, MPI_INT, victim, TAG + 1, MPI_COMM_WORLD, &from_victim);
     MPI_Barrier(MPI_COMM_WORLD);
     while (world_rank == victim && times == 1) pause();

@@ -118,7 +118,7 @@ fn graphs_have_the_edges_that_the_members_told() {
     });
 }
 
-/// They meet in the runtime, each time under a new name.
+/// Each time of others, and of some again.
 #[test]
 fn of_two_groups_alone() {
     in_lab(|lab| {
@@ -207,6 +207,13 @@ fn of_two_groups_with_a_bridge_of_leaders() {
     two_groups_wait_for_nobody_who_is_dead("create", "leaders", &[6, 1], "create");
 }
 
+/// Without a communicator before.
+#[test]
+fn of_two_groups_that_have_nothing_yet() {
+    two_groups_wait_for_nobody_who_is_dead("groups", "leaders", &[6, 4, 0, 1], "local");
+    two_groups_wait_for_nobody_who_is_dead("groups", "leaders", &[6, 4, 1], "create");
+}
+
 #[test]
 fn of_two_groups_that_are_merged() {
     two_groups_wait_for_nobody_who_is_dead("merge", "world", &[6, 4], "local");
@@ -221,27 +228,27 @@ fn of_two_groups_made_of_two() {
 #[test]
 fn of_two_groups_at_any_moment() {
     in_lab(|lab| {
-        for (round, op) in (0..4_u8).zip(["create", "merge"].iter().cycle()) {
+        for (round, op) in (0..6_u8).zip(["create", "merge", "groups"].iter().cycle()) {
             let arguments = ["--op", op, "--times", "1000000"];
             let after = Duration::from_micros(50_317 + 7_919 * u64::from(round));
-            strike_two_groups(lab, Job::new(), &arguments, [6, 4, 0, 1][usize::from(round)], after);
+            strike_two_groups(lab, Job::new(), &arguments, [6, 4, 0, 1, 6, 4][usize::from(round)], after);
         }
     });
 }
 
 /// Whoever dies, a leader or another.
-#[test]
-fn of_two_uniform_groups_is_made_at_all_or_at_none() {
+fn two_uniform_groups_make_it_at_all_or_at_none(op: &str) {
     in_lab(|lab| {
         // Of 20 rounds each strikes at other moments.
         let moments = lab.seeds(if lab.is_repeated() { 10 } else { 5 }).map(|seed| u64::from(seed) * 3_571 % 50_000);
-        // What a scope revokes has its class in both groups, of which one has lost nobody.
-        let scopes = [("local", PROC_FAILED), ("group", REVOKED), ("local", PROC_FAILED), ("global", REVOKED)];
+        // What a scope revokes has its class in both groups, of which one has lost nobody, if the program has called with it.
+        let told = if op == "groups" { PROC_FAILED } else { REVOKED };
+        let scopes = [("local", PROC_FAILED), ("group", told), ("local", PROC_FAILED), ("global", told)];
         let ways = [6, 0, 1, 4, 7].into_iter().cycle().zip(scopes.into_iter().cycle());
         for ((victim, (scope, class)), after) in ways.zip(moments) {
             let job = Job::new().options(&["--mca", "coll_ringwatch_error_uniform", "create"]);
             let job = job.options(&["--mca", "coll_ringwatch_error_scope", scope]);
-            let arguments = ["--op", "create", "--bridge", "leaders", "--times", "1000000"];
+            let arguments = ["--op", op, "--bridge", "leaders", "--times", "1000000"];
             let after = Duration::from_micros(50_000 + after);
             let outcome = strike_two_groups(lab, job, &arguments, victim, after);
             let results: Vec<_> = outcome
@@ -259,6 +266,16 @@ fn of_two_uniform_groups_is_made_at_all_or_at_none() {
             outcome.require(ends, &format!("the last one ends with {class}, not {:?} ({scope})", results[0].1));
         }
     });
+}
+
+#[test]
+fn of_two_uniform_groups_is_made_at_all_or_at_none() {
+    two_uniform_groups_make_it_at_all_or_at_none("create");
+}
+
+#[test]
+fn of_two_uniform_groups_that_have_nothing_yet() {
+    two_uniform_groups_make_it_at_all_or_at_none("groups");
 }
 
 /// So many times one thing in a job, each of which costs it a rank.

@@ -294,6 +294,13 @@ fn constructor_of_a_group() {
 #[test]
 fn constructor_from_a_group() {
     strike_all("create", "", &["from_group"; AT_ONCE]);
+    // By which the communicator of each process alone is revoked, too.
+    in_lab(|lab| {
+        for seed in moments(lab) {
+            let job = Job::new().options(&["--mca", "coll_ringwatch_error_scope", "global"]);
+            strike(lab, job, "create", "set", seed, &["from_group"; AT_ONCE]);
+        }
+    });
 }
 
 /// Without any of it every survivor crashed here.
