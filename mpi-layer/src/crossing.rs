@@ -28,22 +28,18 @@ use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::ballots::{self, Activation};
+use crate::ballots::Joint;
 use crate::communicators;
 use crate::groups;
 use crate::internals::{BCAST, Internals, NONBLOCKING, REDUCE};
 use crate::line::lock;
-use crate::members;
 use crate::mended::refusal;
 use crate::messages::Messages;
 use crate::objects::Object;
 use crate::openmpi::Library;
-use crate::property::{SCOPE, UNIFORMITY};
 use crate::requests::Request;
-use crate::scope::Scope;
 use crate::statement::{ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
 use crate::uniform;
-use crate::uniformity::Uniformity;
 
 const INTERCOMM_CREATE: &CStr = c"ompi_intercomm_create";
 /// What a leader calls before it tells the other one of its members.
@@ -130,13 +126,7 @@ pub struct Crossing {
     talk: Option<Talk>,
     /// The leader has come so far that it tells of its members.
     tells: AtomicBool,
-    /// The group is uniform, and so is the other one.
-    is_uniform: bool,
-    both_are: AtomicBool,
-    /// The last step has begun.
-    has_begun: AtomicBool,
-    /// All members of both groups have succeeded.
-    is_settled: AtomicBool,
+    pub joint: Joint,
     /// The group's communicator, and its broadcast.
     local: usize,
     broadcast: Broadcast,
@@ -202,29 +192,13 @@ impl Crossing {
         self.tells.load(Ordering::Relaxed)
     }
 
-    /// Open MPI has come to the last step of the call.
-    pub fn activates(&self) {
-        self.has_begun.store(true, Ordering::Relaxed);
-    }
-
-    /// The last step, which gives `made` its collectives, and the vote on it if both groups are uniform; returns its code.
+    /// The last step of the call, which gives `made` its collectives; returns its code.
     ///
     /// # Safety
     /// A communicator that has its number and its epoch, in an Open MPI that fits.
     pub unsafe fn activate(&self, made: Object, begin: impl FnOnce() -> c_int) -> c_int {
-        // SAFETY: as required of the caller. Either the members of both groups belong to one mpirun, or they do for nobody.
-        if !self.both_are.load(Ordering::Relaxed) || unsafe { members::of(made) }.is_none() {
-            return begin();
-        }
-        let activate = || Activation { code: begin(), has_begun: self.has_begun.load(Ordering::Relaxed) };
         // SAFETY: as required of the caller; the group's communicator lives.
-        let code = unsafe { ballots::cast(made, self.local as Object, activate) };
-        self.is_settled.store(code == 0, Ordering::Relaxed);
-        code
-    }
-
-    fn is_settled(&self) -> bool {
-        self.is_settled.load(Ordering::Relaxed)
+        unsafe { self.joint.activate(made, self.local as Object, begin) }
     }
 
     /// From now on what the group does without blocking it does on its side of what is being made. The number is still that of a
@@ -264,7 +238,7 @@ unsafe extern "C" fn pack(list: *const Object, count: c_int, buffer: Object) -> 
     // SAFETY: the stock function with the arguments that were meant for it; what is added is copied.
     unsafe {
         let code = (stock.pack)(list, count, buffer);
-        if code == 0 && crossing.is_some_and(|crossing| crossing.is_uniform) {
+        if code == 0 && crossing.is_some_and(|crossing| crossing.joint.is_uniform()) {
             return (stock.add)(std::ptr::null(), buffer, UNIFORM.as_ptr().cast(), UNIFORM.len() as i32, BYTE);
         }
         code
@@ -289,7 +263,7 @@ unsafe extern "C" fn unpack(
             if bytes.iter().all(|byte| *byte == 0) {
                 return ERROR;
             }
-            crossing.both_are.store(crossing.is_uniform && bytes.ends_with(UNIFORM), Ordering::Relaxed);
+            crossing.joint.other_is(bytes.ends_with(UNIFORM));
         }
         (stock.unpack)(list, count, processes, new, new_processes)
     }
@@ -447,10 +421,7 @@ impl Stock {
             bridge: is_leader.then_some(bridge as usize),
             talk,
             tells: AtomicBool::new(false),
-            is_uniform: Uniformity::of(communicators::values(local)[UNIFORMITY]) != Uniformity::Local,
-            both_are: AtomicBool::new(false),
-            has_begun: AtomicBool::new(false),
-            is_settled: AtomicBool::new(false),
+            joint: Joint::of(local),
             local: local as usize,
             broadcast: stock_broadcast,
         });
@@ -490,19 +461,12 @@ impl Stock {
                     talk.tell_size(self, mpi);
                 }
                 let end = talk.end(self, mpi, code, crossing.tells());
-                if crossing.is_settled() { code } else { end }
+                if crossing.joint.is_settled() { code } else { end }
             }
             None => code,
         };
-        let end = match uniform::agree_with_others(local, call, || crossing.is_settled(), tell) {
-            // Of two groups one may have lost nobody, and hear of the death from the other one, which its scope has revoked.
-            ERR_PROC_FAILED
-                if crossing.is_uniform && Scope::of(communicators::values(local)[SCOPE]) != Scope::Local =>
-            {
-                ERR_REVOKED
-            }
-            code => code,
-        };
+        let end = uniform::agree_with_others(local, call, || crossing.joint.is_settled(), tell);
+        let end = crossing.joint.class(end, local);
         // SAFETY: as above.
         unsafe { communicators::settle(made, end, self.null) };
         end

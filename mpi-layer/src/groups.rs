@@ -199,7 +199,7 @@ impl Call {
     fn begin_activation(&self) {
         self.is_activating.store(true, Ordering::Release);
         if let Kind::Crossing(crossing) = &self.kind {
-            crossing.activates();
+            crossing.joint.begins();
         }
     }
 
@@ -393,6 +393,7 @@ unsafe extern "C" fn activate_and_wait(
                     epochs::numbered(new, comm, mode);
                     crossing.activate(new, begin)
                 }
+                None if mode == MODE_RUNTIME => meetings::activate(new, comm, begin),
                 None => begin(),
             }
         };

@@ -11,7 +11,9 @@
 //!   dies before it has left `MPI_Init` ends the job;
 //! * where it fails once the new communicator has its number, that one is revoked, too: the other group may have it;
 //! * a root that cannot succeed tells the other one, which waits for its word;
-//! * the members of a uniform communicator agree on how it has ended. Each group does so for itself;
+//! * the members of a uniform communicator agree on how it has ended. If both groups are uniform, which a root adds to what it says of who
+//!   is there, the members of both vote at the end ([`ballots`](crate::ballots)), so that all succeed or none, whoever dies. Otherwise,
+//!   and where processes are spawned, which are in `MPI_Init`, each group agrees for itself;
 //! * a communicator that fails keeps its number, in which the other side may send still ([`numbers`]).
 //!
 //! Functions of this module take the places of Open MPI's in libmpi's table of jumps.
@@ -19,11 +21,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::mem::offset_of;
+use std::mem::{offset_of, transmute};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::internals::Internals;
+use crate::ballots::Joint;
+use crate::internals::{BCAST, Internals};
 use crate::line::lock;
 use crate::objects::{Classes, Object};
 use crate::openmpi::Library;
@@ -49,6 +52,10 @@ const MEMBERS: [&[u8]; 2] = [b":accept", b":connect"];
 /// How the list of a root ends whose group cannot meet. Open MPI takes it for one that lacks a number, and ends with an error.
 const NOBODY: &[u8] = b".*";
 
+/// How the list of a uniform group ends: for Open MPI what is between two of these is a member, and nothing is none.
+const UNIFORM: u8 = b':';
+
+type Broadcast = unsafe extern "C" fn(*mut c_void, c_int, Object, c_int, Object, Object) -> c_int;
 type ConnectAccept = unsafe extern "C" fn(Object, c_int, *const c_char, bool, *mut Object) -> c_int;
 type Spawn = unsafe extern "C" fn(c_int, Object, Object, *const c_int, *const Object, *const c_char) -> c_int;
 type Exchange = unsafe extern "C" fn(*const Info, *mut Published, c_int) -> c_int;
@@ -116,9 +123,15 @@ struct Stock {
     publish: Publish,
     unpublish: Unpublish,
     revoke: Revoke,
+    byte: Object,
     /// `MPI_COMM_NULL`
     null: usize,
 }
+
+// SAFETY: addresses of what lives as long as libmpi.
+unsafe impl Send for Stock {}
+// SAFETY: as above.
+unsafe impl Sync for Stock {}
 
 static STOCK: OnceLock<Stock> = OnceLock::new();
 static MEETINGS: Mutex<Vec<Meeting>> = Mutex::new(Vec::new());
@@ -135,6 +148,9 @@ struct Meeting {
     made: Option<usize>,
     /// Somebody may revoke that before it is made: not where processes are spawned, as any death then ends the job.
     can_be_revoked: bool,
+    joint: Arc<Joint>,
+    /// The group's broadcast.
+    broadcast: usize,
     /// The root's part.
     exchange: Option<Asking>,
 }
@@ -143,6 +159,8 @@ struct Meeting {
 struct Asking {
     /// The key under which it publishes who is there.
     key: Vec<u8>,
+    /// Not where processes are spawned.
+    joint: Option<Arc<Joint>>,
     /// Its group cannot meet.
     refuses: bool,
     /// Why there was no answer.
@@ -168,6 +186,7 @@ struct Call<'a> {
     port: *const c_char,
     connects: bool,
     made: *mut Object,
+    joint: Arc<Joint>,
 }
 
 /// Stands where groups meet. At the end of `MPI_Init`, also in a rank that is not watched: all of a group have to do the same.
@@ -189,6 +208,7 @@ fn stand(library: &Library) -> Option<()> {
             publish: library.function(c"PMIx_Publish")?,
             unpublish: library.function(c"PMIx_Unpublish_nb")?,
             revoke: library.function(c"ompi_comm_revoke_internal")?,
+            byte: library.predefined(c"ompi_mpi_byte")?,
             null: library.predefined(c"ompi_mpi_comm_null")? as usize,
         };
         STOCK.set(stock).ok()?;
@@ -227,11 +247,53 @@ pub unsafe fn is_numbered(made: Object, own: Object) {
         // SAFETY: as required of the caller.
         unsafe { Classes::hold(made) };
         meeting.made = Some(made as usize);
+        meeting.joint.begins();
         meeting.can_be_revoked
     });
     if can_be_revoked == Some(true) {
         dynamic::numbered(made);
     }
+}
+
+/// The last step of what is made on this one, which gives it its collectives; returns its code.
+///
+/// # Safety
+/// Communicators that live, the first with its number, in an Open MPI that fits.
+pub unsafe fn activate(made: Object, own: Object, begin: impl FnOnce() -> c_int) -> c_int {
+    let meeting = |meeting: &&Meeting| meeting.own == own as usize;
+    let joint = lock(&MEETINGS).iter().find(meeting).map(|meeting| meeting.joint.clone());
+    match joint {
+        // SAFETY: as required of the caller.
+        Some(joint) => unsafe { joint.activate(made, own, begin) },
+        None => begin(),
+    }
+}
+
+/// In place of the one of a group that meets: what its root sends is who the others are.
+unsafe extern "C" fn broadcast(
+    room: *mut c_void,
+    count: c_int,
+    kind: Object,
+    root: c_int,
+    comm: Object,
+    module: Object,
+) -> c_int {
+    let meeting = |meeting: &&Meeting| meeting.own == comm as usize;
+    let found = lock(&MEETINGS).iter().find(meeting).map(|meeting| (meeting.broadcast, meeting.joint.clone()));
+    let (Some(stock), Some((function, joint))) = (STOCK.get(), found) else { return ERR_INTERN };
+    // SAFETY: the function that was there, with the arguments that were meant for it; only the list is of bytes.
+    unsafe {
+        let code = transmute::<Object, Broadcast>(function as Object)(room, count, kind, root, comm, module);
+        if code == 0 && kind == stock.byte && count > 0 {
+            joint.other_is(is_of_uniform_group(CStr::from_ptr(room.cast())));
+        }
+        code
+    }
+}
+
+/// Whether a list of members is that of a uniform group.
+fn is_of_uniform_group(list: &CStr) -> bool {
+    list.to_bytes().ends_with(&[UNIFORM])
 }
 
 unsafe extern "C" fn spawn(
@@ -272,10 +334,16 @@ unsafe extern "C" fn exchange(own: *const Info, others: *mut Published, seconds:
             lock(&REFUSED).insert(key.to_owned());
             return refuse(stock, &*own);
         }
-        let code = match (stock.exchange)(own, others, seconds) {
+        let joint = Asking::find(key.to_bytes(), |asking| asking.joint.clone()).flatten();
+        let marked = joint.as_ref().filter(|joint| joint.is_uniform()).and_then(|_| marked(&*own));
+        let said = marked.as_ref().map_or(own, |(_, said)| said);
+        let code = match (stock.exchange)(said, others, seconds) {
             0 if (*others).value.is_refusal() => DEATHS[0],
             code => code,
         };
+        if let (0, Some(joint)) = (code, joint) {
+            joint.other_is(is_of_uniform_group(CStr::from_ptr((*others).value.data.string)));
+        }
         if code != 0 {
             stock.take_back(key);
             Asking::find(key.to_bytes(), |asking| asking.failure = Some(code));
@@ -299,6 +367,18 @@ impl Stock {
 }
 
 unsafe extern "C" fn taken_back(_status: c_int, _data: Object) {}
+
+/// What a root of a uniform group publishes, with the text of which it is a part.
+///
+/// # Safety
+/// What Open MPI publishes.
+unsafe fn marked(own: &Info) -> Option<(CString, Info)> {
+    // SAFETY: as required of the caller: terminated text.
+    let list = unsafe { CStr::from_ptr(own.value.data.string) }.to_bytes();
+    let list = CString::new([list, &[UNIFORM]].concat()).ok()?;
+    let string = Data { string: list.as_ptr().cast_mut() };
+    Some((list, Info { key: own.key, flags: own.flags, value: Value { kind: STRING, data: string } }))
+}
 
 /// Publishes that nobody comes in place of those who are there.
 ///
@@ -333,7 +413,10 @@ unsafe extern "C" fn connect_accept(
         let Some(stock) = STOCK.get() else { return ERR_INTERN };
         match Internals::fitting() {
             // SAFETY: what Open MPI passes.
-            Some(mpi) => unsafe { Call { stock, mpi, comm, root, port, connects, made }.carry_out() },
+            Some(mpi) => unsafe {
+                let joint = Arc::new(Joint::of(comm));
+                Call { stock, mpi, comm, root, port, connects, made, joint }.carry_out()
+            },
             // SAFETY: the stock function with the arguments that were meant for it.
             None => unsafe { (stock.connect_accept)(comm, root, port, connects, made) },
         }
@@ -351,10 +434,12 @@ impl Call<'_> {
             let spawns = if is_root { self.has_spawned() } else { !self.port.is_null() };
             let is_alone = !self.mpi.is_intracommunicator_of_several(self.comm);
             let mut own = None;
-            let code = uniform::agree_on(self.comm, About::Others, || {
+            let end = || {
                 let code = if spawns || is_alone { self.meet_on(self.comm, !spawns).0 } else { self.meet_on_own() };
                 *own.insert(self.class(code))
-            });
+            };
+            let code = uniform::agree_unless_settled(self.comm, About::Others, end, || self.joint.is_settled());
+            let code = if spawns { code } else { self.joint.class(code, self.comm) };
             match own {
                 // It was made here, and not everywhere. It stays until the end, with its number.
                 Some(0) if code != 0 => _ = (self.stock.revoke)(self.made.read()),
@@ -457,12 +542,27 @@ impl Call<'_> {
             let is_root = self.mpi.rank_in(self.comm) == self.root;
             let exchange = is_root.then(|| self.port()).flatten().map(|port| {
                 let key = [port.as_bytes(), MEMBERS[usize::from(self.connects)]].concat();
-                Asking { key, refuses, failure: None }
+                let joint = can_be_revoked.then(|| self.joint.clone());
+                Asking { key, joint, refuses, failure: None }
             });
-            let comm = self.comm as usize;
-            lock(&MEETINGS).push(Meeting { comm, own: own as usize, made: None, can_be_revoked, exchange });
+            let (comm, joint, is_own) = (self.comm as usize, self.joint.clone(), own != self.comm);
+            let slot = &mut self.mpi.table(own)[BCAST];
+            let broadcast = slot.function as usize;
+            lock(&MEETINGS).push(Meeting {
+                comm,
+                own: own as usize,
+                made: None,
+                can_be_revoked,
+                joint,
+                broadcast,
+                exchange,
+            });
+            if is_own {
+                slot.function = self::broadcast as Object;
+            }
             crate::watch_progress();
             let code = (self.stock.connect_accept)(own, self.root, self.port, self.connects, self.made);
+            self.mpi.table(own)[BCAST].function = broadcast as Object;
             let mut meetings = lock(&MEETINGS);
             let place = meetings.iter().position(|meeting| meeting.own == own as usize);
             (code, place.map(|place| meetings.swap_remove(place)))

@@ -210,6 +210,16 @@ pub fn finish(comm: Object, slot: usize, call: impl FnOnce(Object) -> c_int) -> 
 
 /// An operation that is made of several, on which the members agree as on one if the communicator is uniform.
 pub fn agree_on(comm: Object, about: About, call: impl FnOnce() -> c_int) -> c_int {
+    agree_unless_settled(comm, about, call, || false)
+}
+
+/// The same; not if `call` has had success and that `is_settled`: then all others have it, too.
+pub fn agree_unless_settled(
+    comm: Object,
+    about: About,
+    call: impl FnOnce() -> c_int,
+    is_settled: impl FnOnce() -> bool,
+) -> c_int {
     let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return call() };
     let mut operation = Operation::cut(Told::Nobody);
     operation.about = about;
@@ -219,6 +229,9 @@ pub fn agree_on(comm: Object, about: About, call: impl FnOnce() -> c_int) -> c_i
         Begin::Now => {
             operation.code = call();
             line.end();
+            if operation.code == 0 && is_settled() {
+                return 0;
+            }
         }
     }
     await_agreement(mpi, &line, operation)

@@ -1,5 +1,5 @@
-//! Two groups meet by `MPI_Comm_accept` and `MPI_Comm_connect` while a member of one dies: nobody waits for ever, and of a uniform
-//! group all members have the new communicator or none has.
+//! Two groups meet by `MPI_Comm_accept` and `MPI_Comm_connect` while a member of one dies: nobody waits for ever, and of uniform
+//! groups all members have the new communicator or none has.
 
 use std::time::Duration;
 
@@ -43,37 +43,35 @@ fn meetings(outcome: &Outcome, ranks: impl IntoIterator<Item = u32>) -> Vec<(Opt
     ranks.into_iter().map(|rank| (of(rank, "met"), of(rank, "result"))).collect()
 }
 
-fn all_of_a_group_meet_or_none(job: impl Fn() -> Job, rounds: u64) {
+fn all_of_uniform_groups_meet_or_none(job: impl Fn() -> Job, rounds: u64) {
     in_lab(|lab| {
         for round in 0..rounds {
             for (place, victim) in (0..).zip(VICTIMS) {
                 let outcome =
                     strike(lab, job(), "create", victim, Duration::from_millis(40 + 13 * (3 * round + place)));
-                for group in [0..4, 4..8] {
-                    let all = meetings(&outcome, group.filter(|rank| *rank != victim));
-                    let are_alike = all.iter().all(|one| *one == all[0]);
-                    outcome.require(are_alike, &format!("all of a group end alike, not {all:?} (victim {victim})"));
-                }
+                let all = meetings(&outcome, outcome.survivors(&[victim]));
+                let are_alike = all.iter().all(|one| *one == all[0]);
+                outcome.require(are_alike, &format!("all of both groups end alike, not {all:?} (victim {victim})"));
             }
         }
     });
 }
 
 #[test]
-fn all_of_a_uniform_group_meet_the_other_one_or_none() {
-    all_of_a_group_meet_or_none(Job::new, 1);
+fn all_of_two_uniform_groups_meet_or_none() {
+    all_of_uniform_groups_meet_or_none(Job::new, 1);
 }
 
 #[test]
 #[ignore = "minutes: a part of scripts/test --full"]
-fn all_of_a_uniform_group_meet_the_other_one_or_none_at_any_moment() {
-    all_of_a_group_meet_or_none(Job::new, 25);
+fn all_of_two_uniform_groups_meet_or_none_at_any_moment() {
+    all_of_uniform_groups_meet_or_none(Job::new, 25);
 }
 
 /// The runtime of one node brings them together by itself.
 #[test]
-fn all_of_a_uniform_group_on_one_host_meet_the_other_one_or_none() {
-    all_of_a_group_meet_or_none(|| Job::new().on(&["h1"], 8).options(&["--bind-to", "none"]), 1);
+fn all_of_two_uniform_groups_on_one_host_meet_or_none() {
+    all_of_uniform_groups_meet_or_none(|| Job::new().on(&["h1"], 8).options(&["--bind-to", "none"]), 1);
 }
 
 #[test]
@@ -123,6 +121,6 @@ fn all_of_a_group_hear_of_the_same_error_where_nobody_comes_and_meet_later_at_th
 
 /// Then what they meet on is equipped by the thread that waits.
 #[test]
-fn all_of_a_uniform_group_meet_the_other_one_while_other_threads_are_in_mpi() {
-    all_of_a_group_meet_or_none(|| Job::new().environment("RINGWATCH_TEST_WAITER", "1"), 1);
+fn all_of_two_uniform_groups_meet_or_none_while_other_threads_are_in_mpi() {
+    all_of_uniform_groups_meet_or_none(|| Job::new().environment("RINGWATCH_TEST_WAITER", "1"), 1);
 }
