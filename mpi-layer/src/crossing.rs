@@ -13,7 +13,7 @@
 //!   who was interrupted in that never comes to this one;
 //! * each leader tells the other one at the end how it has ended, which is a reason to give up for one that is not so far yet.
 //!
-//! The last needs both to be served: leaders of two jobs that were connected do without it, and may wait as before.
+//! The last needs both to be served: leaders of two mpiruns that were connected do without it, and may wait as before.
 //!
 //! Where both groups are uniform, the members of both vote at the end ([`ballots`](crate::ballots)), so that all succeed or none,
 //! whoever dies. That the own group is each member knows; that the other one is its leader adds to its list of members, in the
@@ -33,6 +33,7 @@ use crate::communicators;
 use crate::groups;
 use crate::internals::{BCAST, Internals, NONBLOCKING, REDUCE};
 use crate::line::lock;
+use crate::members;
 use crate::mended::refusal;
 use crate::messages::Messages;
 use crate::objects::Object;
@@ -407,7 +408,8 @@ impl Stock {
         let is_leader = mpi.rank_in(local) == leader && communicators::lives(bridge);
         let is_served = || {
             let is_member = !mpi.is_intercommunicator(bridge) && (0..mpi.size_of(bridge)).contains(&other);
-            is_member && mpi.is_in_world(bridge, other)
+            // SAFETY: a communicator that lives.
+            is_member && unsafe { members::of(bridge) }.is_some()
         };
         let talk = if is_leader && is_served() { self.talk(bridge, other, tag) } else { None };
         // SAFETY: a communicator that lives and has its collectives, in an Open MPI that fits.

@@ -168,18 +168,6 @@ impl Internals {
         self.number(self.rank, comm)
     }
 
-    /// Whether a member of a communicator with one group belongs to this process's own job.
-    pub fn is_in_world(&self, comm: Object, rank: c_int) -> bool {
-        let mut world = std::ptr::null_mut();
-        // SAFETY: the world lives, and its group is given back.
-        unsafe {
-            (self.group)(self.world, &mut world);
-            let is_there = self.group_has_any(world, comm, &[rank]);
-            (self.group_free)(&mut world);
-            is_there
-        }
-    }
-
     /// Whether a communicator has more than one member, all in one group.
     pub fn is_intracommunicator_of_several(&self, comm: Object) -> bool {
         self.number(self.is_inter, comm) == 0 && self.number(self.size, comm) > 1

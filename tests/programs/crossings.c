@@ -1,11 +1,13 @@
 /* crossings: constructors of communicators with two groups while a member dies.
  *
- *   crossings --events DIR --op OP --bridge BRIDGE --victim RANK [--times N]
+ *   crossings --events DIR --op OP --bridge BRIDGE --victim RANK [--times N] [--jobs 2]
  *
  *   OP       create, or groups (MPI_Intercomm_create_from_groups); or on an intercommunicator that all have made before: merge, dup,
  *            idup, split
  *   BRIDGE   world, or leaders: the communicator of the two leaders alone
  *   N        everybody, the victim too, makes so many one after the other, or until one fails (1); with 1 the victim only waits
+ *
+ *   --jobs 2: the first job spawns as many as there are, and both together are what is called the world here
  *
  * The lower half of the world is one group, the upper one the other; the first of each is its leader. Who gets an error in one
  * of many revokes what it called with. Then both groups are shrunk and make a communicator of all survivors, with the
@@ -25,26 +27,46 @@
 
 enum { TAG = 7 };
 
+/* The world, or both jobs. */
+static MPI_Comm whole;
+
+static void enter_two_jobs(int *count, char ***arguments, const char *dir) {
+    MPI_Comm others;
+    MPI_Init(count, arguments);
+    MPI_Comm_get_parent(&others);
+    bool is_spawned = others != MPI_COMM_NULL;
+    if (!is_spawned) {
+        MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+        MPI_Comm_spawn((*arguments)[0], *arguments + 1, world_size, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &others,
+                       MPI_ERRCODES_IGNORE);
+    }
+    MPI_Intercomm_merge(others, is_spawned, &whole);
+    MPI_Comm_set_errhandler(whole, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(whole, &world_rank);
+    MPI_Comm_size(whole, &world_size);
+    open_diary(dir);
+}
+
 static int make(const char *op, MPI_Comm local, MPI_Comm bridge, int other, MPI_Comm inter, MPI_Comm *made) {
     MPI_Request request;
     int code;
     *made = MPI_COMM_NULL;
     if (!strcmp(op, "create")) {
         /* What is there before is none of its business. */
-        *made = MPI_COMM_WORLD;
+        *made = whole;
         return MPI_Intercomm_create(local, 0, bridge, other, TAG, made);
     }
     if (!strcmp(op, "groups")) {
         MPI_Group own, others;
         int half, size, rank, range[1][3] = {{0, 0, 1}};
-        *made = MPI_COMM_WORLD;
+        *made = whole;
         MPI_Comm_group(local, &own);
         MPI_Comm_size(local, &half);
-        MPI_Comm_size(MPI_COMM_WORLD, &size);
-        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        MPI_Comm_size(whole, &size);
+        MPI_Comm_rank(whole, &rank);
         range[0][0] = rank < half ? half : 0, range[0][1] = rank < half ? size - 1 : half - 1;
         MPI_Group all;
-        MPI_Comm_group(MPI_COMM_WORLD, &all);
+        MPI_Comm_group(whole, &all);
         MPI_Group_range_incl(all, 1, range, &others);
         code = MPI_Intercomm_create_from_groups(own, 0, others, 0, "crossings", MPI_INFO_NULL, MPI_ERRORS_RETURN, made);
         MPI_Group_free(&own), MPI_Group_free(&others), MPI_Group_free(&all);
@@ -59,7 +81,7 @@ static int make(const char *op, MPI_Comm local, MPI_Comm bridge, int other, MPI_
 
 int main(int count, char **arguments) {
     const char *dir = "", *op = "create", *between = "world";
-    int victim = -1, times = 1;
+    int victim = -1, times = 1, jobs = 1;
     for (int i = 1; i + 1 < count; i += 2) {
         const char *value = arguments[i + 1];
         if (!strcmp(arguments[i], "--events")) dir = value;
@@ -67,21 +89,27 @@ int main(int count, char **arguments) {
         else if (!strcmp(arguments[i], "--bridge")) between = value;
         else if (!strcmp(arguments[i], "--victim")) victim = atoi(value);
         else if (!strcmp(arguments[i], "--times")) times = atoi(value);
+        else if (!strcmp(arguments[i], "--jobs")) jobs = atoi(value);
     }
-    enter_world(&count, &arguments, dir);
+    if (jobs == 2) {
+        enter_two_jobs(&count, &arguments, dir);
+    } else {
+        enter_world(&count, &arguments, dir);
+        whole = MPI_COMM_WORLD;
+    }
 
     int half = world_size / 2, upper = world_rank >= half, code, members = 0, one = 1, never;
     bool leads = world_rank % half == 0;
     MPI_Comm local, leaders, inter = MPI_COMM_NULL, made;
     MPI_Request from_victim;
-    MPI_Comm_split(MPI_COMM_WORLD, upper, 0, &local);
-    MPI_Comm_split(MPI_COMM_WORLD, leads ? 0 : MPI_UNDEFINED, 0, &leaders);
+    MPI_Comm_split(whole, upper, 0, &local);
+    MPI_Comm_split(whole, leads ? 0 : MPI_UNDEFINED, 0, &leaders);
     bool alone = !strcmp(between, "leaders");
-    MPI_Comm bridge = alone ? leaders : MPI_COMM_WORLD;
+    MPI_Comm bridge = alone ? leaders : whole;
     int other = alone ? 1 - upper : half - upper * half;
     if (strcmp(op, "create") && strcmp(op, "groups")) MPI_Intercomm_create(local, 0, bridge, other, TAG, &inter);
-    if (world_rank != victim) MPI_Irecv(&never, 1, MPI_INT, victim, TAG + 1, MPI_COMM_WORLD, &from_victim);
-    MPI_Barrier(MPI_COMM_WORLD);
+    if (world_rank != victim) MPI_Irecv(&never, 1, MPI_INT, victim, TAG + 1, whole, &from_victim);
+    MPI_Barrier(whole);
     while (world_rank == victim && times == 1) pause();
 
     event("blocked");
@@ -106,14 +134,14 @@ int main(int count, char **arguments) {
         event("group %d %d", class, members);
     }
 
-    MPI_Comm living, living_local, whole;
-    MPIX_Comm_shrink(MPI_COMM_WORLD, &living);
+    MPI_Comm living, living_local, all_living;
+    MPIX_Comm_shrink(whole, &living);
     MPIX_Comm_shrink(local, &living_local);
     if (!alone || times > 1 || victim % half == 0) {
         int place;
         MPI_Group group, all;
         MPI_Comm_group(living, &group);
-        MPI_Comm_group(MPI_COMM_WORLD, &all);
+        MPI_Comm_group(whole, &all);
         int first = upper ? 0 : half + (victim == half);
         MPI_Group_translate_ranks(all, 1, &first, group, &place);
         if (upper && victim == 0) place = 0;
@@ -123,8 +151,8 @@ int main(int count, char **arguments) {
         MPI_Group_free(&all);
     }
     code = MPI_Intercomm_create(living_local, 0, bridge, other, TAG, &made);
-    if (code == MPI_SUCCESS) code = MPI_Intercomm_merge(made, 0, &whole);
-    if (code == MPI_SUCCESS) code = MPI_Allreduce(&one, &members, 1, MPI_INT, MPI_SUM, whole);
+    if (code == MPI_SUCCESS) code = MPI_Intercomm_merge(made, 0, &all_living);
+    if (code == MPI_SUCCESS) code = MPI_Allreduce(&one, &members, 1, MPI_INT, MPI_SUM, all_living);
     event("again %d %d", class_of(code), members);
     event("finalized %d", MPI_Finalize());
     return 0;

@@ -151,13 +151,18 @@ fn a_constructor_that_fails_takes_no_other_communicators_number() {
     });
 }
 
+/// Also where one of the two was spawned by the other.
+fn both_groups_without(victim: u32) -> Vec<u32> {
+    (0..8).filter(|rank| *rank != victim).collect()
+}
+
 /// Starts `crossings` and kills the victim after this time in the operation; returns what the survivors wrote once they are all
 /// together again.
 fn strike_two_groups(lab: &Lab, job: Job, arguments: &[&str], victim: u32, after: Duration) -> Outcome {
     let victim_text = victim.to_string();
     let job = job.diarist(&compile("crossings", "mpicc")).arguments(arguments).arguments(&["--victim", &victim_text]);
     let mut job = job.start(lab);
-    let living = job.others(&[victim]);
+    let living = both_groups_without(victim);
     job.wait_for("blocked", &living);
     std::thread::sleep(after);
     let _ = job.signal_rank(victim, libc::SIGKILL);
@@ -176,14 +181,18 @@ fn strike_two_groups(lab: &Lab, job: Job, arguments: &[&str], victim: u32, after
     outcome
 }
 
-/// A member of one group is missing, its leader or another. Open MPI 5.0.7 waits for it, and for those who do not wait either.
 fn two_groups_wait_for_nobody_who_is_dead(op: &str, bridge: &str, victims: &[u32], uniform: &str) {
+    wait_for_nobody_who_is_dead(&Job::new(), [op, bridge], victims, uniform);
+}
+
+/// A member of one group is missing, its leader or another. Open MPI 5.0.7 waits for it, and for those who do not wait either.
+fn wait_for_nobody_who_is_dead(job: &Job, [op, bridge]: [&str; 2], victims: &[u32], uniform: &str) {
     in_lab(|lab| {
         for victim in victims {
             let arguments = ["--op", op, "--bridge", bridge];
-            let job = Job::new().options(&["--mca", "coll_ringwatch_error_uniform", uniform]);
+            let job = job.clone().options(&["--mca", "coll_ringwatch_error_uniform", uniform]);
             let outcome = strike_two_groups(lab, job, &arguments, *victim, Duration::from_millis(100));
-            for rank in outcome.survivors(&[*victim]) {
+            for rank in both_groups_without(*victim) {
                 let of = |event| outcome.diaries.first(rank, event).map(Entry::text);
                 let result = of("result");
                 let what =
@@ -193,6 +202,18 @@ fn two_groups_wait_for_nobody_who_is_dead(op: &str, bridge: &str, victims: &[u32
             }
         }
     });
+}
+
+/// One group has spawned the other.
+fn two_jobs() -> Job {
+    Job::new().ranks(4).arguments(&["--jobs", "2"])
+}
+
+#[test]
+fn of_two_groups_that_are_two_jobs() {
+    wait_for_nobody_who_is_dead(&two_jobs(), ["create", "world"], &[6, 4, 0, 1], "local");
+    wait_for_nobody_who_is_dead(&two_jobs(), ["create", "leaders"], &[6, 1], "create");
+    wait_for_nobody_who_is_dead(&two_jobs(), ["groups", "world"], &[4, 6], "create");
 }
 
 #[test]
