@@ -66,17 +66,13 @@ pub unsafe extern "C" fn mca_coll_ftagree_iera_intra(
     mut module: *mut c_void,
 ) -> c_int {
     static BEHIND: OnceLock<Option<Agreement>> = OnceLock::new();
-    let Some(mpi) = OpenMpi::get() else {
-        // SAFETY: the type is that of coll_ftagree.h; passed on as it came.
-        return unsafe {
-            let stock = BEHIND.get_or_init(|| behind(c"mca_coll_ftagree_iera_intra"));
-            let agree = |stock: Agreement| {
-                stock(contribution, count, datatype, operation, group, update, comm, request, module)
-            };
-            stock.map_or(ERR_UNSUPPORTED, agree)
-        };
+    // SAFETY: the type is that of coll_ftagree.h.
+    let Some(agree) = *BEHIND.get_or_init(|| unsafe { behind(c"mca_coll_ftagree_iera_intra") }) else {
+        return ERR_UNSUPPORTED;
     };
-    if let Some((agreements, is_freed)) = shadows::agreement_begins(comm, group) {
+    if let Some(mpi) = OpenMpi::get()
+        && let Some((agreements, is_freed)) = shadows::agreement_begins(comm, group)
+    {
         module = agreements;
         if is_freed {
             // SAFETY: a communicator that lives and a place for a group, both Open MPI's.
@@ -84,7 +80,7 @@ pub unsafe extern "C" fn mca_coll_ftagree_iera_intra(
         }
     }
     // SAFETY: passed on, to the module that belongs to the communicator.
-    unsafe { (mpi.agreement)(contribution, count, datatype, operation, group, update, comm, request, module) }
+    unsafe { agree(contribution, count, datatype, operation, group, update, comm, request, module) }
 }
 
 /// What makes a communicator of `comm` in Open MPI, with everything but its number and its collective functions.
@@ -107,13 +103,8 @@ pub unsafe extern "C" fn ompi_comm_set_nb(
     request: *mut Handle,
 ) -> c_int {
     static BEHIND: OnceLock<Option<MakeCommunicator>> = OnceLock::new();
-    let Some(stock) = (match OpenMpi::get() {
-        Some(mpi) => Some(mpi.make_communicator),
-        // SAFETY: the type is that of communicator.h.
-        None => *BEHIND.get_or_init(|| unsafe { behind(c"ompi_comm_set_nb") }),
-    }) else {
-        return ERR_UNSUPPORTED;
-    };
+    // SAFETY: the type is that of communicator.h.
+    let Some(stock) = *BEHIND.get_or_init(|| unsafe { behind(c"ompi_comm_set_nb") }) else { return ERR_UNSUPPORTED };
     // SAFETY: passed on; an operation's with what its communicator inherits, and no attributes yet.
     unsafe {
         let make = |comm, attributes, errhandler| {
@@ -152,12 +143,12 @@ pub unsafe extern "C" fn ompi_comm_set_nb(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ompi_comm_request_return(request: Handle) {
     static BEHIND: OnceLock<Option<GiveRequestBack>> = OnceLock::new();
-    let stock = match OpenMpi::get() {
-        Some(_) if operations::is_under_way(request) => return,
-        Some(mpi) => Some(mpi.give_request_back),
-        // SAFETY: the type is that of comm_request.h.
-        None => *BEHIND.get_or_init(|| unsafe { behind(c"ompi_comm_request_return") }),
-    };
-    // SAFETY: passed on as it came.
-    stock.iter().for_each(|give_back| unsafe { give_back(request) });
+    if OpenMpi::get().is_some() && operations::is_under_way(request) {
+        return;
+    }
+    // SAFETY: the type is that of comm_request.h; passed on as it came.
+    unsafe {
+        let stock = *BEHIND.get_or_init(|| behind(c"ompi_comm_request_return"));
+        stock.into_iter().for_each(|give_back: GiveRequestBack| give_back(request));
+    }
 }

@@ -69,11 +69,9 @@ pub type GiveRequestBack = unsafe extern "C" fn(Handle);
 pub struct OpenMpi {
     pub ishrink: Ishrink,
     pub agreement: Agreement,
-    pub make_communicator: MakeCommunicator,
     pub register_progress: unsafe extern "C" fn(Progress) -> c_int,
     pub unregister_progress: unsafe extern "C" fn(Progress) -> c_int,
     finalized: unsafe extern "C" fn(*mut c_int) -> c_int,
-    pub give_request_back: GiveRequestBack,
     pub request_start: unsafe extern "C" fn(Query, Free, Cancel, *mut c_void, *mut Handle) -> c_int,
     pub request_complete: unsafe extern "C" fn(Handle) -> c_int,
     pub request_free: unsafe extern "C" fn(*mut Handle) -> c_int,
@@ -102,11 +100,9 @@ impl OpenMpi {
             Some(Self {
                 ishrink: function(library, c"ompi_comm_ishrink_internal")?,
                 agreement: function(library, c"mca_coll_ftagree_iera_intra")?,
-                make_communicator: function(library, c"ompi_comm_set_nb")?,
                 register_progress: function(library, c"opal_progress_register")?,
                 unregister_progress: function(library, c"opal_progress_unregister")?,
                 finalized: function(library, c"PMPI_Finalized")?,
-                give_request_back: function(library, c"ompi_comm_request_return")?,
                 request_start: function(library, c"PMPI_Grequest_start")?,
                 request_complete: function(library, c"PMPI_Grequest_complete")?,
                 request_free: function(library, c"PMPI_Request_free")?,

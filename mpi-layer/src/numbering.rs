@@ -82,6 +82,15 @@ struct Early {
     bits: Box<c_int>,
 }
 
+impl Early {
+    /// Nobody makes a communicator of it.
+    fn give_back(mut self, stock: &Stock) {
+        self.claim.settle(0, |number| stock.free(number));
+        // The agreement of a shrink that has failed may go on, and writes there.
+        std::mem::forget(self.bits);
+    }
+}
+
 static STOCK: OnceLock<Option<Stock>> = OnceLock::new();
 /// By the communicators that are shrunk, or their shadows.
 static EARLY: Mutex<BTreeMap<usize, Early>> = Mutex::new(BTreeMap::new());
@@ -129,7 +138,7 @@ pub unsafe fn claim_with(count: c_int, operation: Object, updates: bool, comm: O
     let mut all = lock(&EARLY);
     // Of a shrink that goes on in another agreement, or has failed.
     let before = all.remove(&(comm as usize));
-    before.into_iter().for_each(|mut before| _ = before.claim.settle(0, |number| stock.free(number)));
+    before.into_iter().for_each(|before| before.give_back(stock));
     // SAFETY: a communicator that lives, in an Open MPI that fits.
     let (mut claim, origin) = unsafe { claim_for(stock, comm) };
     let mut bits = Box::new(claim.stake(|number| stock.claim(number)));
@@ -226,10 +235,8 @@ pub fn is_claimed(number: c_int) -> bool {
 /// One that lives and has its number, in an Open MPI that fits.
 pub unsafe fn forget(comm: Object) {
     let left = lock(&EARLY).remove(&(comm as usize));
-    if let (Some(mut left), Some(stock)) = (left, STOCK.get().and_then(Option::as_ref)) {
-        left.claim.settle(0, |number| stock.free(number));
-        // The agreement of a shrink that has failed may go on, and writes there.
-        std::mem::forget(left.bits);
+    if let (Some(left), Some(stock)) = (left, STOCK.get().and_then(Option::as_ref)) {
+        left.give_back(stock);
     }
     let mut made = lock(&MADE);
     if !made.is_empty() {

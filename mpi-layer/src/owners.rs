@@ -92,11 +92,13 @@ pub fn completed(object: Object, parts: Vec<Part>, locks: Option<Locks>) {
         let mut state = lock(&owner.state);
         state.parts = parts.clone();
         state.locks = locks;
-        // Who died since the members have agreed on the object.
-        state.dead =
-            Internals::get().zip(parts.first()).map_or(Vec::new(), |(mpi, part)| mpi.dead_members(part.comm.handle()));
         state.settings
     };
+    // Who died since the members have agreed on the object. Of later deaths Open MPI tells, which may do so while it is asked.
+    if let Some((mpi, part)) = Internals::get().zip(parts.first()) {
+        let dead = mpi.dead_members(part.comm.handle());
+        lock(&owner.state).dead.extend(dead);
+    }
     for part in &parts {
         [UNIFORMITY, SCOPE].into_iter().for_each(|which| part.set(which, settings[which].value));
     }
