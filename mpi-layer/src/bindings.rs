@@ -10,7 +10,10 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::openmpi::base_of;
 
 /// Tags of a dynamic section (elf.h): where things are, and their sizes in bytes.
 const NO_MORE: usize = 0;
@@ -64,51 +67,42 @@ struct LoadedObject {
 }
 
 /// Has the objects of this process call the functions of ours in place of those of one library, which keeps calling its own. Returns
-/// whether whoever asks for one of the names from now on is told of ours; where not, nobody may count on it.
+/// whether all do, and whoever asks for one of the names from now on is told of ours.
 ///
 /// # Safety
 /// Functions of the same types, which stay for ever.
 pub unsafe fn replace(functions: &[Replacement]) -> bool {
     let Some(library) = functions.first().and_then(|function| base_of(function.stock)) else { return false };
-    let (objects, mappings) = (loaded_objects(), Mappings::read());
-    let replaced = |address: usize| functions.iter().find(|function| function.stock as usize == address);
-    let names = functions.iter().flat_map(|function| function.names.map(|name| (name, function)));
-    // SAFETY: objects of this process, which the dynamic linker has read in the same way.
-    unsafe {
-        let Some(own) = objects.iter().find(|object| object.base == library) else { return false };
-        let tell = |(name, function): (&CStr, &Replacement)| {
-            let symbol =
-                own.symbol(name).filter(|symbol| library.wrapping_add((**symbol).value) == function.stock as usize)?;
-            mappings.write(&raw mut (*symbol).value, (function.ours as usize).wrapping_sub(library))
-        };
-        if !names.map(tell).all(|told| told.is_some()) {
-            return false;
+    let (library, mut is_told, mut are_bound) = (library as usize, false, true);
+    // SAFETY: as required of the caller; objects stay loaded while they are looked at.
+    let tell = |object: &LoadedObject| unsafe {
+        if object.base == library {
+            is_told = object.tell(functions).is_some();
         }
-        let places = objects.iter().filter(|object| object.base != library).flat_map(|object| object.places());
-        let bind = |place: *mut usize| match replaced(place.read()) {
-            Some(function) => mappings.write(place, function.ours as usize),
-            None => Some(()),
-        };
-        places.map(bind).all(|bound| bound.is_some())
+    };
+    if !for_each_object(tell) || !is_told {
+        return false;
     }
+    // SAFETY: as above.
+    let bind = |object: &LoadedObject| unsafe {
+        are_bound &= object.base == library || object.bind(functions).is_some();
+    };
+    for_each_object(bind) && are_bound
 }
 
-/// The address at which the object is loaded that has this function.
-fn base_of(function: *const c_void) -> Option<usize> {
-    // SAFETY: any address may be asked for.
-    unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        (libc::dladdr(function, &mut info) != 0).then_some(info.dli_fbase as usize)
-    }
-}
-
-fn loaded_objects() -> Vec<LoadedObject> {
-    unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, objects: *mut c_void) -> c_int {
+/// Looks at all loaded objects; none is loaded or unloaded meanwhile. Returns whether that was possible.
+fn for_each_object<F: FnMut(&LoadedObject)>(mut look: F) -> bool {
+    unsafe extern "C" fn visit<F: FnMut(&LoadedObject)>(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        look: *mut c_void,
+    ) -> c_int {
         // SAFETY: the dynamic linker passes what it knows of a loaded object, and what it was given for this function.
-        unsafe {
-            let (info, objects) = (&*info, &mut *objects.cast::<Vec<LoadedObject>>());
+        let (info, look) = unsafe { (&*info, &mut *look.cast::<F>()) };
+        // SAFETY: as above: headers that are there, and a list with its end.
+        let object = unsafe {
             let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
-            if let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) {
+            headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC).map(|header| {
                 let base = info.dlpi_addr as usize;
                 let mut next = base.wrapping_add(header.p_vaddr as usize) as *const Entry;
                 let mut section = Vec::new();
@@ -116,15 +110,14 @@ fn loaded_objects() -> Vec<LoadedObject> {
                     section.push(*next);
                     next = next.add(1);
                 }
-                objects.push(LoadedObject { base, section });
-            }
-        }
-        0
+                LoadedObject { base, section }
+            })
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| object.iter().for_each(look)));
+        c_int::from(result.is_err())
     }
-    let mut objects = Vec::new();
-    // SAFETY: the function of that type, with what it is to fill.
-    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut objects).cast()) };
-    objects
+    // SAFETY: the function of that type, with what it is to call.
+    unsafe { libc::dl_iterate_phdr(Some(visit::<F>), (&raw mut look).cast()) == 0 }
 }
 
 impl LoadedObject {
@@ -136,6 +129,42 @@ impl LoadedObject {
     fn address<T>(&self, tag: usize) -> Option<*const T> {
         let value = self.value(tag)?;
         Some(if value < self.base { value.wrapping_add(self.base) } else { value } as *const T)
+    }
+
+    /// Whoever asks this library for one of the names is told of ours.
+    ///
+    /// # Safety
+    /// An object that stays loaded, and functions of the same types.
+    unsafe fn tell(&self, functions: &[Replacement]) -> Option<()> {
+        let mappings = Mappings::read();
+        for (function, name) in functions.iter().flat_map(|function| function.names.map(|name| (function, name))) {
+            // SAFETY: as required of the caller.
+            unsafe {
+                let symbol = self.symbol(name)?;
+                if self.base.wrapping_add((*symbol).value) != function.stock as usize {
+                    return None;
+                }
+                mappings.write(&raw mut (*symbol).value, (function.ours as usize).wrapping_sub(self.base))?;
+            }
+        }
+        Some(())
+    }
+
+    /// Wherever the object has the address of such a function it has that of ours.
+    ///
+    /// # Safety
+    /// As of [`tell`](Self::tell).
+    unsafe fn bind(&self, functions: &[Replacement]) -> Option<()> {
+        // SAFETY: as required of the caller.
+        unsafe {
+            let of = |place: *mut usize| functions.iter().find(|function| function.stock as usize == place.read());
+            let found: Vec<_> = self.places().filter_map(|place| Some((place, of(place)?.ours as usize))).collect();
+            if found.is_empty() {
+                return Some(());
+            }
+            let mappings = Mappings::read();
+            found.into_iter().try_for_each(|(place, ours)| mappings.write(place, ours))
+        }
     }
 
     /// The places that have addresses of symbols.

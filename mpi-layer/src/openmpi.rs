@@ -165,16 +165,18 @@ pub fn turn_progress() {
     function.into_iter().for_each(|turn| unsafe { _ = turn() });
 }
 
+/// Where the library is loaded that has this address.
+pub fn base_of(address: *const c_void) -> Option<*const c_void> {
+    // SAFETY: any address may be asked for.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        (libc::dladdr(address, &mut info) != 0).then_some(info.dli_fbase.cast_const())
+    }
+}
+
 /// Whether both addresses are in the same loaded library.
 pub fn are_of_one_library(one: *const c_void, other: *const c_void) -> bool {
-    let base = |address| {
-        // SAFETY: any address may be asked for.
-        unsafe {
-            let mut info: libc::Dl_info = std::mem::zeroed();
-            (libc::dladdr(address, &mut info) != 0).then_some(info.dli_fbase)
-        }
-    };
-    base(one).is_some_and(|first| Some(first) == base(other))
+    base_of(one).is_some_and(|first| Some(first) == base_of(other))
 }
 
 fn progress_function(name: &CStr, callback: Progress) -> bool {
