@@ -6,8 +6,11 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use crate::fibers::{self, Fiber};
 use crate::internals::Internals;
 use crate::members::{self, Ticket};
-use crate::openmpi::{ERR_OTHER, ERR_PORT, ERR_PROC_FAILED, ERR_REVOKED, ERR_SPAWN, ERR_UNSUPPORTED, Handle, OpenMpi};
+use crate::openmpi::{
+    ERR_OTHER, ERR_PORT, ERR_PROC_FAILED, ERR_REVOKED, ERR_SPAWN, ERR_UNSUPPORTED, Handle, OpenMpi, code_of,
+};
 use crate::promises::{Promise, Target};
+use crate::votes::Vote;
 
 /// At least `MPI_MAX_PORT_NAME`.
 const PORT: usize = 4096;
@@ -49,12 +52,15 @@ pub struct Call {
 pub unsafe fn start(mpi: &'static OpenMpi, call: Call, target: Target) -> Result<Handle, c_int> {
     let Some(inside) = Internals::get() else { return Err(ERR_UNSUPPORTED) };
     // SAFETY: as required of the caller.
-    let promise = unsafe { Promise::new(mpi, call.comm, target) }?;
+    let (vote, promise) = unsafe {
+        let vote = Vote::of(inside, call.comm).map_err(code_of)?;
+        (vote, Promise::new(mpi, call.comm, target)?)
+    };
     let request = promise.request();
     let ticket = Ticket::take(call.comm);
     let body = move |fiber: &Fiber| {
         // SAFETY: as required of the caller.
-        let result = unsafe { call.carry_out(inside, fiber, ticket) };
+        let result = unsafe { call.carry_out(inside, fiber, ticket, vote) };
         promise.keep(mpi, result);
     };
     if fibers::start(mpi, body) { Ok(request) } else { Err(ERR_OTHER) }
@@ -63,7 +69,13 @@ pub unsafe fn start(mpi: &'static OpenMpi, call: Call, target: Target) -> Result
 impl Call {
     /// # Safety
     /// As for [`start`]; on the fiber.
-    unsafe fn carry_out(&self, inside: &Internals, fiber: &Fiber, ticket: Ticket) -> Result<Handle, c_int> {
+    unsafe fn carry_out(
+        &self,
+        inside: &Internals,
+        fiber: &Fiber,
+        ticket: Ticket,
+        vote: Option<Vote>,
+    ) -> Result<Handle, c_int> {
         // SAFETY: as required of the caller; what is made here is nobody else's.
         unsafe {
             let mut made = std::ptr::null_mut();
@@ -84,10 +96,39 @@ impl Call {
             if failed {
                 members::hand_on_turn(inside);
             }
+            let result = match vote {
+                Some(vote) => self.settle(inside, fiber, vote, result),
+                None => result,
+            };
             if let Some((codes, count)) = self.codes {
                 (0..count).for_each(|index| codes.add(index).write(result.err().unwrap_or(0)));
             }
             result
+        }
+    }
+
+    /// How it has ended for all members. What was made here, and not everywhere, nobody can use.
+    ///
+    /// # Safety
+    /// As above.
+    unsafe fn settle(
+        &self,
+        inside: &Internals,
+        fiber: &Fiber,
+        vote: Vote,
+        result: Result<Handle, c_int>,
+    ) -> Result<Handle, c_int> {
+        // SAFETY: as required of the caller.
+        unsafe {
+            let code = vote.cast(inside, fiber, self.comm, result.err().unwrap_or(0), self.class_without_death());
+            match result {
+                Ok(made) if code != 0 => {
+                    (inside.revoke)(made);
+                    Err(code)
+                }
+                Ok(made) => Ok(made),
+                Err(_) => Err(code),
+            }
         }
     }
 
@@ -127,12 +168,14 @@ impl Call {
                 ERR_REVOKED
             } else if fiber.met_the_dead.get() || inside.has_dead_members(self.comm) {
                 ERR_PROC_FAILED
-            } else if matches!(self.other, Other::Spawned(_)) {
-                ERR_SPAWN
             } else {
-                ERR_PORT
+                self.class_without_death()
             }
         }
+    }
+
+    fn class_without_death(&self) -> c_int {
+        if matches!(self.other, Other::Spawned(_)) { ERR_SPAWN } else { ERR_PORT }
     }
 
     /// The new communicator has the error handler of the one that the program has called with.

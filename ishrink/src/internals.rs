@@ -1,6 +1,6 @@
 //! What operations with other jobs use of the inside of the loaded Open MPI 5.0, and of its runtime.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::fibers::{Fiber, Sync};
@@ -18,6 +18,8 @@ const COMM_WORLD: c_int = 0;
 const COMM_SELF: c_int = 1;
 const BYTE: c_int = 1;
 const ERRORS_RETURN: c_int = 2;
+/// The info key under which each communicator shows its uniformity where ringwatch's plugin is.
+const UNIFORM: &CStr = c"mpix_error_uniform";
 
 /// `mca_pml_base_module_recv_fn_t`
 pub type Receive = unsafe extern "C" fn(*mut c_void, usize, Handle, c_int, c_int, Handle, *mut c_void) -> c_int;
@@ -57,6 +59,9 @@ pub struct Internals {
     pub world: Handle,
     pub myself: Handle,
     pub byte: Handle,
+    pub int: Handle,
+    /// `MPI_BAND`
+    pub and: Handle,
     pub errors_return: Handle,
     pub make_communicator: SetCommunicator,
     pub number: unsafe extern "C" fn(Handle, Handle, Handle, *const c_void, *const c_void, bool, c_int) -> c_int,
@@ -94,6 +99,8 @@ pub struct Internals {
     pub info_from_fortran: unsafe extern "C" fn(c_int) -> Handle,
     pub info_dup: unsafe extern "C" fn(Handle, *mut Handle) -> c_int,
     pub info_free: unsafe extern "C" fn(*mut Handle) -> c_int,
+    info_of: unsafe extern "C" fn(Handle, *mut Handle) -> c_int,
+    info_get: unsafe extern "C" fn(Handle, *const c_char, c_int, *mut c_char, *mut c_int) -> c_int,
     pub copy_value: unsafe extern "C" fn(*mut Value, *const Value) -> c_int,
     pub spawn: unsafe extern "C" fn(*const c_void, usize, *const c_void, usize, Spawned, *mut c_void) -> c_int,
     pub publish: unsafe extern "C" fn(*const c_void, usize, Done, *mut c_void) -> c_int,
@@ -146,6 +153,8 @@ impl Internals {
                 world: predefined(c"PMPI_Comm_f2c", COMM_WORLD)?,
                 myself: predefined(c"PMPI_Comm_f2c", COMM_SELF)?,
                 byte: predefined(c"PMPI_Type_f2c", BYTE)?,
+                int: openmpi::variable(c"ompi_mpi_int")?,
+                and: openmpi::variable(c"ompi_mpi_op_band")?,
                 errors_return: predefined(c"PMPI_Errhandler_f2c", ERRORS_RETURN)?,
                 make_communicator: find!(c"ompi_comm_set"),
                 number: find!(c"ompi_comm_nextcid"),
@@ -173,6 +182,8 @@ impl Internals {
                 info_from_fortran: find!(c"PMPI_Info_f2c"),
                 info_dup: find!(c"PMPI_Info_dup"),
                 info_free: find!(c"PMPI_Info_free"),
+                info_of: find!(c"PMPI_Comm_get_info"),
+                info_get: find!(c"PMPI_Info_get"),
                 copy_value: find!(c"PMIx_Value_xfer"),
                 spawn: find!(c"PMIx_Spawn_nb"),
                 publish: find!(c"PMIx_Publish_nb"),
@@ -230,6 +241,24 @@ impl Internals {
             let dead = self.answer(self.group_size, group);
             (self.group_free)(&mut group);
             dead > 0
+        }
+    }
+
+    /// Whether constructors called with a communicator have uniform errors, as ringwatch's plugin has it say.
+    ///
+    /// # Safety
+    /// A communicator that lives.
+    pub unsafe fn has_uniform_errors(&self, comm: Handle) -> bool {
+        let (mut info, mut word, mut is_there) = (std::ptr::null_mut(), [0 as c_char; 16], 0);
+        let length = word.len() as c_int - 1;
+        // SAFETY: as required of the caller, and room for the answers; the info is given back.
+        unsafe {
+            if (self.info_of)(comm, &mut info) != 0 {
+                return false;
+            }
+            let code = (self.info_get)(info, UNIFORM.as_ptr(), length, word.as_mut_ptr(), &mut is_there);
+            (self.info_free)(&mut info);
+            code == 0 && is_there != 0 && CStr::from_ptr(word.as_ptr()) != c"local"
         }
     }
 

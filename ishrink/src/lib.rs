@@ -19,6 +19,7 @@ mod runtime;
 mod schedules;
 mod shadows;
 mod spawning;
+mod votes;
 
 use std::ffi::c_int;
 use std::io::Write;

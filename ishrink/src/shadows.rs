@@ -41,7 +41,7 @@ const SHADOW: u32 = 1 << 30;
 /// and takes two that come from the same communicator for each other (`comm_cid.c:646`).
 const MOST: u32 = 16;
 
-/// The shadow of one shrink, for as long as that goes on.
+/// The shadow of one shrink, or of one vote, for as long as that goes on.
 pub struct Shadow(usize);
 
 /// What is known of a shadow.
@@ -61,6 +61,8 @@ struct Known {
 struct Turn {
     begun: u32,
     shadows: BTreeMap<u32, usize>,
+    /// How many shadows there were for votes.
+    votes: u32,
 }
 
 static KNOWN: Mutex<BTreeMap<usize, Known>> = Mutex::new(BTreeMap::new());
@@ -79,12 +81,8 @@ impl Shadow {
     /// # Safety
     /// An intracommunicator that lives.
     pub unsafe fn take(inside: &Internals, comm: Handle) -> Result<Option<Self>, c_int> {
-        watch_deaths(inside);
-        let is_first = !lock(&TURNS).contains_key(&(comm as usize));
-        if is_first {
-            // SAFETY: as required of the caller.
-            unsafe { watch_end(inside, comm) }?;
-        }
+        // SAFETY: as required of the caller.
+        unsafe { watch(inside, comm) }?;
         let mut turns = lock(&TURNS);
         let turn = turns.entry(comm as usize).or_default();
         let place = turn.begun % if ringwatch_is_told_of_deaths() { MOST } else { 1 };
@@ -101,6 +99,29 @@ impl Shadow {
         };
         lock(&KNOWN).get_mut(&shadow).into_iter().for_each(|known| known.users += 1);
         Ok(Some(Self(shadow)))
+    }
+
+    /// One for a single agreement of the next operation of `comm` in the order of the program; otherwise as [`take`](Self::take).
+    ///
+    /// # Safety
+    /// As of [`take`](Self::take).
+    pub unsafe fn for_vote(inside: &Internals, comm: Handle) -> Result<Option<Self>, c_int> {
+        // SAFETY: as required of the caller.
+        unsafe { watch(inside, comm) }?;
+        let mut turns = lock(&TURNS);
+        let turn = turns.entry(comm as usize).or_default();
+        // Behind the places of shrinks.
+        let place = turn.votes.wrapping_add(MOST);
+        turn.votes = turn.votes.wrapping_add(1);
+        // SAFETY: as required of the caller.
+        let Some((shadow, known)) = unsafe { make(inside, comm, place) }? else { return Ok(None) };
+        lock(&KNOWN).insert(shadow, Known { users: 1, is_left: true, ..known });
+        Ok(Some(Self(shadow)))
+    }
+
+    /// The module that counts its agreements.
+    pub fn agreements(&self) -> Handle {
+        lock(&KNOWN).get(&self.0).map_or(std::ptr::null_mut(), |known| known.agreements as Handle)
     }
 
     /// The communicator, for a shrink that begins now.
@@ -126,6 +147,16 @@ impl Shadow {
     pub fn key(&self) -> usize {
         self.0
     }
+}
+
+/// Whoever has a shadow of this communicator hears of deaths there, and of its end. Or an error code.
+///
+/// # Safety
+/// As of [`Shadow::take`].
+unsafe fn watch(inside: &Internals, comm: Handle) -> Result<(), c_int> {
+    watch_deaths(inside);
+    // SAFETY: as required of the caller.
+    if lock(&TURNS).contains_key(&(comm as usize)) { Ok(()) } else { unsafe { watch_end(inside, comm) } }
 }
 
 /// Makes the shadow at a place in the turn of a communicator; see [`Shadow::take`].

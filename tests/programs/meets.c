@@ -6,6 +6,8 @@
  * whether they have a communicator and a barrier in it was successful. Then the survivors make a communicator of the world's
  * members. Events are lines "rank nanoseconds event details", as in survivor.c: "meeting" before the first, "met N" of how
  * many there were, "result CLASS" of the last, "half-built" if it has failed and left a handle, "again CLASS MEMBERS" at the end.
+ * Compiled with -DWITHOUT_BLOCKING they meet by MPIX_Comm_iaccept and MPIX_Comm_iconnect, and whoever has heard nothing for some
+ * seconds after others had an error leaves the request: "result left". The other group may never come.
  * With absent nobody dies: those who connect do so where nobody accepts until the runtime gives up, which it does at once, and
  * write "absent CLASS"; then both groups meet once, at the same port, and write "result CLASS".
  */
@@ -17,10 +19,15 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "class.h"
 #include "death.h"
 #include "world.h"
+
+#ifdef WITHOUT_BLOCKING
+#include <ringwatch.h>
+#endif
 
 /* With PRRTE 3.0.8 a second meeting at a port may wait for ever. */
 enum { TAG = 7, PORTS = 64 };
@@ -37,18 +44,42 @@ __attribute__((visibility("default"))) int PMIx_Lookup(char *data, size_t count,
     return finds_nothing && strstr(data + KEY, ":accept") ? TIMED_OUT : own(data, count, info, infos);
 }
 
+enum { LEFT = -1, LATE_MS = 3000 };
+
+/* Revoked by whoever has an error. */
+static MPI_Comm word;
+
+static int meet(bool connects, const char *port, MPI_Comm local, MPI_Comm *made) {
+#ifdef WITHOUT_BLOCKING
+    MPI_Request request;
+    int done = false, is_told, left = LATE_MS;
+    int code = connects ? MPIX_Comm_iconnect(port, MPI_INFO_NULL, 0, local, made, &request)
+                        : MPIX_Comm_iaccept(port, MPI_INFO_NULL, 0, local, made, &request);
+    while (code == MPI_SUCCESS && !done) {
+        code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        MPIX_Comm_is_revoked(word, &is_told);
+        if (is_told && left-- == 0) return LEFT;
+        usleep(done ? 0 : 1000);
+    }
+    if (code != MPI_SUCCESS) MPIX_Comm_revoke(word);
+    return code;
+#else
+    return connects ? MPI_Comm_connect(port, MPI_INFO_NULL, 0, local, made)
+                    : MPI_Comm_accept(port, MPI_INFO_NULL, 0, local, made);
+#endif
+}
+
 /* Those who connect do so too early. */
 static void meet_late(bool connects, const char *port, MPI_Comm local) {
     MPI_Comm made = MPI_COMM_WORLD;
     if (connects) {
         finds_nothing = true;
-        event("absent %d", class_of(MPI_Comm_connect(port, MPI_INFO_NULL, 0, local, &made)));
+        event("absent %d", class_of(meet(true, port, local, &made)));
         finds_nothing = false;
         if (made != MPI_COMM_NULL) event("half-built");
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    int code = connects ? MPI_Comm_connect(port, MPI_INFO_NULL, 0, local, &made)
-                        : MPI_Comm_accept(port, MPI_INFO_NULL, 0, local, &made);
+    int code = meet(connects, port, local, &made);
     if (code == MPI_SUCCESS) code = MPI_Barrier(made);
     event("result %d", class_of(code));
     if (code == MPI_SUCCESS) MPI_Comm_free(&made);
@@ -67,6 +98,7 @@ int main(int count, char **arguments) {
     bool connects = world_rank >= world_size / 2;
     MPI_Comm local, made, living;
     MPI_Comm_split(MPI_COMM_WORLD, connects, 0, &local);
+    MPI_Comm_dup(MPI_COMM_WORLD, &word);
     MPI_Comm_set_errhandler(local, MPI_ERRORS_RETURN);
     MPI_Info group;
     MPI_Info_create(&group);
@@ -88,8 +120,7 @@ int main(int count, char **arguments) {
         const char *port = ports[met];
         /* What is there before is none of its business. */
         made = MPI_COMM_WORLD;
-        code = connects ? MPI_Comm_connect(port, MPI_INFO_NULL, 0, local, &made)
-                        : MPI_Comm_accept(port, MPI_INFO_NULL, 0, local, &made);
+        code = meet(connects, port, local, &made);
         all_good = false;
         if (code == MPI_SUCCESS) {
             met++;
@@ -97,14 +128,15 @@ int main(int count, char **arguments) {
             /* Somebody may have died whose group has no communicator. */
             MPI_Comm_set_info(made, group);
             all_good = MPI_Barrier(made) == MPI_SUCCESS;
-        } else if (made != MPI_COMM_NULL)
+        } else if (code != LEFT && made != MPI_COMM_NULL)
             event("half-built");
         /* Who knows of a death in its group does not begin the next one, and the other group would wait for it. */
         if (MPIX_Comm_agree(MPI_COMM_WORLD, &all_good) != MPI_SUCCESS) all_good = false;
         if (code == MPI_SUCCESS) MPI_Comm_free(&made);
     }
     event("met %d", met);
-    event("result %d", class_of(code));
+    if (code == LEFT) event("result left");
+    else event("result %d", class_of(code));
     wait_for_death(&from_victim);
     MPIX_Comm_shrink(MPI_COMM_WORLD, &living);
     code = MPI_Allreduce(&one, &members, 1, MPI_INT, MPI_SUM, living);

@@ -1,21 +1,40 @@
 //! Two groups meet by `MPI_Comm_accept` and `MPI_Comm_connect` while a member of one dies: nobody waits for ever, and of uniform
 //! groups all members have the new communicator or none has.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use system_tests::diary::{Entry, PROC_FAILED};
 use system_tests::job::compile;
+use system_tests::lab::run;
 use system_tests::{Job, Lab, Outcome, in_lab};
 
 const LIMIT: Duration = Duration::from_secs(40);
 const SUCCESS: &str = "0";
+/// `MPI_ERR_PORT`: the other group has given up.
+const PORT: &str = "43";
+/// Without an end, where the other group has not come.
+const LEFT: &str = "left";
 /// The root that accepts, and another member of each group. A root that accepts waits for whoever may connect.
 const VICTIMS: [u32; 3] = [0, 2, 7];
 
 /// Kills the victim after this time, and returns what the survivors wrote once they are all together again.
 fn strike(lab: &Lab, job: Job, uniform: &str, victim: u32, after: Duration) -> Outcome {
+    strike_in(&compile("meets", "mpicc"), lab, job, uniform, victim, after, &[SUCCESS, PROC_FAILED])
+}
+
+/// The same with another program, whose last meeting may end in these ways.
+fn strike_in(
+    program: &Path,
+    lab: &Lab,
+    job: Job,
+    uniform: &str,
+    victim: u32,
+    after: Duration,
+    ends: &[&str],
+) -> Outcome {
     let options = ["--mca", "coll_ringwatch_error_uniform", uniform];
-    let job = job.options(&options).diarist(&compile("meets", "mpicc"));
+    let job = job.options(&options).diarist(program);
     let mut job = job.arguments(&["--victim", &victim.to_string()]).start(lab);
     let living = job.others(&[victim]);
     job.wait_for("meeting", &living);
@@ -29,8 +48,11 @@ fn strike(lab: &Lab, job: Job, uniform: &str, victim: u32, after: Duration) -> O
         let what = format!("rank {rank} and all others make one again, not {again:?} (victim {victim}, {uniform})");
         outcome.require(again.as_deref() == Some(&expected), &what).finalized(rank);
         let result = outcome.diaries.first(rank, "result").map(Entry::text);
-        let what = format!("the last meeting ends with 0 or {PROC_FAILED} at rank {rank}, not {result:?} ({uniform})");
-        outcome.require(matches!(result.as_deref(), Some(SUCCESS | PROC_FAILED)), &what);
+        let is_known = result.as_deref().is_some_and(|result| ends.contains(&result));
+        outcome.require(
+            is_known,
+            &format!("the last meeting ends as {ends:?} at rank {rank}, not {result:?} ({uniform})"),
+        );
         outcome.require(!outcome.diaries.has(rank, "half-built"), &format!("no half-built handle at rank {rank}"));
     }
     outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
@@ -72,6 +94,36 @@ fn all_of_two_uniform_groups_meet_or_none_at_any_moment() {
 #[test]
 fn all_of_two_uniform_groups_on_one_host_meet_or_none() {
     all_of_uniform_groups_meet_or_none(|| Job::new().on(&["h1"], 8).options(&["--bind-to", "none"]), 1);
+}
+
+/// By the functions that do not block each group agrees for itself.
+#[test]
+fn all_of_a_uniform_group_meet_or_none_without_blocking() {
+    in_lab(|lab| {
+        let (output, source) =
+            (PathBuf::from("/tmp/system-tests/meets.begun"), concat!(env!("CARGO_MANIFEST_DIR"), "/programs/meets.c"));
+        let words = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-DWITHOUT_BLOCKING", "-o"];
+        run("mpicc", &[&words[..], &[&output.display().to_string(), source, "-lringwatch", "-lpthread"]].concat());
+        for (after, victim) in (40..).step_by(13).zip(VICTIMS) {
+            let outcome = strike_in(
+                &output,
+                lab,
+                Job::new(),
+                "create",
+                victim,
+                Duration::from_millis(after),
+                &[SUCCESS, PROC_FAILED, PORT, LEFT],
+            );
+            for group in [0..4, 4..8] {
+                let all = meetings(&outcome, group.filter(|rank| *rank != victim));
+                let ended: Vec<_> = all.iter().filter(|one| one.1.as_deref() != Some(LEFT)).collect();
+                let are_alike = ended.iter().all(|one| *one == ended[0]);
+                let has_met = ended.iter().any(|one| one.1.as_deref() == Some(SUCCESS));
+                let is_uniform = are_alike && (ended.len() == all.len() || !has_met);
+                outcome.require(is_uniform, &format!("all of a group end alike, not {all:?} (victim {victim})"));
+            }
+        }
+    });
 }
 
 #[test]
