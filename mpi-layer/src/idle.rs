@@ -1,9 +1,10 @@
-//! Members that have nothing to do in a collective operation of two groups, and hear of its outcome all the same.
+//! Members that have nothing to do in a collective operation, and hear of its outcome all the same.
 //!
-//! From seven functions with a root Open MPI 5.0.7 returns, with success, at a member that gives `MPI_PROC_NULL` and a count of 0,
-//! before it calls anything of a component: those in bcast.c, gather.c, reduce.c, scatter.c, ibcast.c, ireduce.c and reduce_init.c.
-//! Where the communicator is uniform such a member is asked for its part in the agreement, and so is everybody else for whom there is nothing to
-//! do: functions of ours call Open MPI's, which looks at the arguments, and then take part.
+//! From these functions Open MPI 5.0.7 returns with success before it calls anything of a component where there is nothing to send or to
+//! get: at a member of two groups that gives `MPI_PROC_NULL` and a count of 0, at one without neighbours, and at all where all counts are 0
+//! (bcast.c and its kin). Whoever is told of a death before that has an error instead. Where the communicator is uniform such a member is
+//! asked for its part in the outcome as everybody else: functions of ours call Open MPI's, which looks at the arguments, and if that
+//! has not come to the operation they take part.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
@@ -11,21 +12,30 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bindings::{self, Replacement};
-use crate::internals::{BCAST, GATHER, NONBLOCKING, PERSISTENT, REDUCE, SCATTER};
+use crate::internals::{BCAST, GATHER, NEIGHBOR, NONBLOCKING, PERSISTENT, REDUCE, SCATTER};
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::requests::Request;
 use crate::statement::ERR_INTERN;
 use crate::{errors, uniform};
 
-/// `MPI_ROOT`
-const ROOT: c_int = -4;
+/// Of a table of collectives, as those of [`internals`](crate::internals).
+const ALLGATHER: usize = 0;
+const ALLGATHERV: usize = 1;
+const ALLREDUCE: usize = 2;
+const ALLTOALL: usize = 3;
+const EXSCAN: usize = 8;
+const REDUCE_SCATTER: usize = 12;
+const REDUCE_SCATTER_BLOCK: usize = 13;
+const SCAN: usize = 14;
+
+type Retain = unsafe extern "C" fn(*mut Request, Object, Object) -> c_int;
 
 /// Open MPI's functions, and what keeps the types and operations that a request needs.
 struct Stock {
-    functions: [Object; 7],
-    retain_types: unsafe extern "C" fn(*mut Request, Object, Object) -> c_int,
-    retain_operation: unsafe extern "C" fn(*mut Request, Object, Object) -> c_int,
+    functions: Vec<Object>,
+    retain_types: Retain,
+    retain_operation: Retain,
 }
 
 // SAFETY: addresses of what lives as long as libmpi.
@@ -45,23 +55,14 @@ pub fn watch() {
 }
 
 fn stand(library: &Library) -> Option<()> {
-    let functions = [
-        ([c"MPI_Bcast", c"PMPI_Bcast"], bcast as *const c_void),
-        ([c"MPI_Gather", c"PMPI_Gather"], gather as *const c_void),
-        ([c"MPI_Reduce", c"PMPI_Reduce"], reduce as *const c_void),
-        ([c"MPI_Scatter", c"PMPI_Scatter"], scatter as *const c_void),
-        ([c"MPI_Ibcast", c"PMPI_Ibcast"], ibcast as *const c_void),
-        ([c"MPI_Ireduce", c"PMPI_Ireduce"], ireduce as *const c_void),
-        ([c"MPI_Reduce_init", c"PMPI_Reduce_init"], reduce_init as *const c_void),
-    ];
     let mut replacements = Vec::new();
-    for (names, ours) in functions {
-        replacements.push(Replacement { names, stock: library.symbol(names[1])?, ours });
+    for (names, ours) in FUNCTIONS {
+        replacements.push(Replacement { names, stock: library.symbol(names[0])?, ours });
     }
     // SAFETY: the types are those of mpi.h and of coll_base_util.h.
     unsafe {
         let stock = Stock {
-            functions: std::array::from_fn(|index| replacements[index].stock.cast_mut()),
+            functions: replacements.iter().map(|function| function.stock.cast_mut()).collect(),
             retain_types: library.function(c"ompi_coll_base_retain_datatypes")?,
             retain_operation: library.function(c"ompi_coll_base_retain_op")?,
         };
@@ -76,41 +77,160 @@ pub fn are_heard() -> bool {
     ARE_CALLED.load(Ordering::Relaxed)
 }
 
-/// Functions in place of the ones at these places of [`Stock::functions`]; each with whether there is nothing to do.
+/// Open MPI's function at this place of [`FUNCTIONS`].
+fn stock(place: usize) -> Option<Object> {
+    STOCK.get()?.functions.get(place).copied()
+}
+
+/// Functions in place of the ones at these places.
 macro_rules! blocking {
-    ($($ours:ident $place:literal $name:literal $slot:ident ($($word:ident: $type:ty),*) if $is_idle:expr;)*) => {$(
+    ($($ours:ident $place:literal $name:literal $slot:expr, ($($word:ident: $type:ty),*);)*) => {$(
         unsafe extern "C-unwind" fn $ours($($word: $type,)* comm: Object) -> c_int {
             type Function = unsafe extern "C-unwind" fn($($type,)* Object) -> c_int;
-            let Some(stock) = STOCK.get() else { return ERR_INTERN };
+            let Some(stock) = stock($place) else { return ERR_INTERN };
             // SAFETY: Open MPI's function with the arguments that were meant for it.
-            let code = unsafe { transmute::<Object, Function>(stock.functions[$place])($($word,)* comm) };
-            if code == 0 && $is_idle { take_part(comm, $slot, $name) } else { code }
+            let call = || unsafe { transmute::<Object, Function>(stock)($($word,)* comm) };
+            if uniform::are_there() { finish(comm, $slot, $name, call) } else { call() }
         }
     )*};
 }
 
 blocking! {
-    bcast 0 c"MPI_Bcast" BCAST (data: Object, count: c_int, kind: Object, root: c_int) if count == 0;
-    gather 1 c"MPI_Gather" GATHER (
+    allgather 0 c"MPI_Allgather" ALLGATHER, (
+        sent: Object, count: c_int, kind: Object, got: Object, room: c_int, as_kind: Object
+    );
+    allgatherv 1 c"MPI_Allgatherv" ALLGATHERV, (
+        sent: Object, count: c_int, kind: Object, got: Object, room: Object, places: Object, as_kind: Object
+    );
+    allreduce 2 c"MPI_Allreduce" ALLREDUCE, (sent: Object, got: Object, count: c_int, kind: Object, operation: Object);
+    alltoall 3 c"MPI_Alltoall" ALLTOALL, (
+        sent: Object, count: c_int, kind: Object, got: Object, room: c_int, as_kind: Object
+    );
+    bcast 4 c"MPI_Bcast" BCAST, (data: Object, count: c_int, kind: Object, root: c_int);
+    exscan 5 c"MPI_Exscan" EXSCAN, (sent: Object, got: Object, count: c_int, kind: Object, operation: Object);
+    gather 6 c"MPI_Gather" GATHER, (
         sent: Object, count: c_int, kind: Object, got: Object, room: c_int, as_kind: Object, root: c_int
-    ) if is_idle(count, room, root);
-    reduce 2 c"MPI_Reduce" REDUCE (
+    );
+    reduce 7 c"MPI_Reduce" REDUCE, (
         sent: Object, got: Object, count: c_int, kind: Object, operation: Object, root: c_int
-    ) if count == 0;
-    scatter 3 c"MPI_Scatter" SCATTER (
+    );
+    reduce_scatter 8 c"MPI_Reduce_scatter" REDUCE_SCATTER, (
+        sent: Object, got: Object, counts: Object, kind: Object, operation: Object
+    );
+    reduce_scatter_block 9 c"MPI_Reduce_scatter_block" REDUCE_SCATTER_BLOCK, (
+        sent: Object, got: Object, count: c_int, kind: Object, operation: Object
+    );
+    scan 10 c"MPI_Scan" SCAN, (sent: Object, got: Object, count: c_int, kind: Object, operation: Object);
+    scatter 11 c"MPI_Scatter" SCATTER, (
         sent: Object, count: c_int, kind: Object, got: Object, room: c_int, as_kind: Object, root: c_int
-    ) if is_idle(room, count, root);
+    );
+    neighbor_allgather 12 c"MPI_Neighbor_allgather" NEIGHBOR, (
+        sent: Object, count: c_int, kind: Object, got: Object, room: c_int, as_kind: Object
+    );
+    neighbor_alltoall 13 c"MPI_Neighbor_alltoall" NEIGHBOR + 2, (
+        sent: Object, count: c_int, kind: Object, got: Object, room: c_int, as_kind: Object
+    );
 }
 
-/// Of the first count one who is not the root has as much, of the second the root.
-fn is_idle(of_others: c_int, of_root: c_int, root: c_int) -> bool {
-    of_others == 0 && root != ROOT || of_root == 0 && root < 0
+/// The same of those that do not block, and after the `;` of persistent ones; each with what its request needs, two of its arguments and a
+/// function of [`Stock`].
+macro_rules! begun {
+    ($persistent:literal: $(
+        $ours:ident $place:literal $name:literal $slot:expr, ($($word:ident: $type:ty),*) ($($info:ident)?)
+        $retain:ident($first:ident, $second:expr);
+    )*) => {$(
+        unsafe extern "C-unwind" fn $ours(
+            $($word: $type,)* comm: Object, $($info: Object,)? request: *mut *mut Request
+        ) -> c_int {
+            type Function = unsafe extern "C-unwind" fn(
+                $($type,)* Object, $(begun!(@object $info),)? *mut *mut Request
+            ) -> c_int;
+            type OfTable = unsafe extern "C" fn(
+                $($type,)* Object, $(begun!(@object $info),)? *mut *mut Request, Object
+            ) -> c_int;
+            let Some(function) = stock($place) else { return ERR_INTERN };
+            // SAFETY: Open MPI's function with the arguments that were meant for it.
+            let call = || unsafe { transmute::<Object, Function>(function)($($word,)* comm, $($info,)? request) };
+            if !uniform::are_there() {
+                return call();
+            }
+            // SAFETY: the function of that slot with the same arguments; the request is its own.
+            let begin = |function, module, own: *mut *mut Request| unsafe {
+                let code = transmute::<Object, OfTable>(function)($($word,)* comm, $($info,)? own, module);
+                if let (0, Some(stock)) = (code, STOCK.get()) {
+                    (stock.$retain)(*own, $first, $second);
+                }
+                code
+            };
+            // SAFETY: a communicator that Open MPI has looked at if that has success, and the place of its request.
+            unsafe { start::<$persistent>(comm, $slot, $name, request, call, begin) }
+        }
+    )*};
+    (@object $info:ident) => { Object };
 }
 
-/// A member that has nothing to do in a blocking operation agrees on it. Returns its code, of which the error handler knows.
-fn take_part(comm: Object, slot: usize, name: &'static CStr) -> c_int {
-    if uniform::function_between_groups(comm, slot).is_none() {
-        return 0;
+begun! { false:
+    iallreduce 14 c"MPI_Iallreduce" NONBLOCKING + ALLREDUCE, (
+        sent: Object, got: Object, count: c_int, kind: Object, operation: Object
+    ) () retain_operation(operation, kind);
+    ibcast 15 c"MPI_Ibcast" NONBLOCKING + BCAST, (
+        data: Object, count: c_int, kind: Object, root: c_int
+    ) () retain_types(kind, std::ptr::null_mut());
+    ireduce 16 c"MPI_Ireduce" NONBLOCKING + REDUCE, (
+        sent: Object, got: Object, count: c_int, kind: Object, operation: Object, root: c_int
+    ) () retain_operation(operation, kind);
+    ireduce_scatter 17 c"MPI_Ireduce_scatter" NONBLOCKING + REDUCE_SCATTER, (
+        sent: Object, got: Object, counts: Object, kind: Object, operation: Object
+    ) () retain_operation(operation, kind);
+    ireduce_scatter_block 18 c"MPI_Ireduce_scatter_block" NONBLOCKING + REDUCE_SCATTER_BLOCK, (
+        sent: Object, got: Object, count: c_int, kind: Object, operation: Object
+    ) () retain_operation(operation, kind);
+}
+
+begun! { true:
+    allreduce_init 19 c"MPI_Allreduce_init" PERSISTENT + ALLREDUCE, (
+        sent: Object, got: Object, count: c_int, kind: Object, operation: Object
+    ) (info) retain_operation(operation, kind);
+    reduce_init 20 c"MPI_Reduce_init" PERSISTENT + REDUCE, (
+        sent: Object, got: Object, count: c_int, kind: Object, operation: Object, root: c_int
+    ) (info) retain_operation(operation, kind);
+    reduce_scatter_init 21 c"MPI_Reduce_scatter_init" PERSISTENT + REDUCE_SCATTER, (
+        sent: Object, got: Object, counts: Object, kind: Object, operation: Object
+    ) (info) retain_operation(operation, kind);
+}
+
+/// Both names of each function, and ours.
+const FUNCTIONS: [([&CStr; 2], *const c_void); 22] = [
+    ([c"PMPI_Allgather", c"MPI_Allgather"], allgather as *const _),
+    ([c"PMPI_Allgatherv", c"MPI_Allgatherv"], allgatherv as *const _),
+    ([c"PMPI_Allreduce", c"MPI_Allreduce"], allreduce as *const _),
+    ([c"PMPI_Alltoall", c"MPI_Alltoall"], alltoall as *const _),
+    ([c"PMPI_Bcast", c"MPI_Bcast"], bcast as *const _),
+    ([c"PMPI_Exscan", c"MPI_Exscan"], exscan as *const _),
+    ([c"PMPI_Gather", c"MPI_Gather"], gather as *const _),
+    ([c"PMPI_Reduce", c"MPI_Reduce"], reduce as *const _),
+    ([c"PMPI_Reduce_scatter", c"MPI_Reduce_scatter"], reduce_scatter as *const _),
+    ([c"PMPI_Reduce_scatter_block", c"MPI_Reduce_scatter_block"], reduce_scatter_block as *const _),
+    ([c"PMPI_Scan", c"MPI_Scan"], scan as *const _),
+    ([c"PMPI_Scatter", c"MPI_Scatter"], scatter as *const _),
+    ([c"PMPI_Neighbor_allgather", c"MPI_Neighbor_allgather"], neighbor_allgather as *const _),
+    ([c"PMPI_Neighbor_alltoall", c"MPI_Neighbor_alltoall"], neighbor_alltoall as *const _),
+    ([c"PMPI_Iallreduce", c"MPI_Iallreduce"], iallreduce as *const _),
+    ([c"PMPI_Ibcast", c"MPI_Ibcast"], ibcast as *const _),
+    ([c"PMPI_Ireduce", c"MPI_Ireduce"], ireduce as *const _),
+    ([c"PMPI_Ireduce_scatter", c"MPI_Ireduce_scatter"], ireduce_scatter as *const _),
+    ([c"PMPI_Ireduce_scatter_block", c"MPI_Ireduce_scatter_block"], ireduce_scatter_block as *const _),
+    ([c"PMPI_Allreduce_init", c"MPI_Allreduce_init"], allreduce_init as *const _),
+    ([c"PMPI_Reduce_init", c"MPI_Reduce_init"], reduce_init as *const _),
+    ([c"PMPI_Reduce_scatter_init", c"MPI_Reduce_scatter_init"], reduce_scatter_init as *const _),
+];
+
+/// A blocking call: a member for whom Open MPI had nothing to do agrees on the operation. Returns the code, of which the error handler
+/// knows.
+fn finish(comm: Object, slot: usize, name: &'static CStr, call: impl FnOnce() -> c_int) -> c_int {
+    let (code, was_reached) = uniform::reaches(call);
+    if code != 0 || was_reached || uniform::function_of(comm, slot).is_none() {
+        return code;
     }
     let code = uniform::finish(comm, slot, |_| 0);
     if code != 0 {
@@ -119,128 +239,44 @@ fn take_part(comm: Object, slot: usize, name: &'static CStr) -> c_int {
     code
 }
 
-unsafe extern "C-unwind" fn ibcast(
-    data: Object,
-    count: c_int,
-    kind: Object,
-    root: c_int,
-    comm: Object,
-    request: *mut *mut Request,
-) -> c_int {
-    type Function = unsafe extern "C-unwind" fn(Object, c_int, Object, c_int, Object, *mut *mut Request) -> c_int;
-    type OfTable = unsafe extern "C" fn(Object, c_int, Object, c_int, Object, *mut *mut Request, Object) -> c_int;
-    let Some(stock) = STOCK.get() else { return ERR_INTERN };
-    // SAFETY: Open MPI's function with the arguments that were meant for it, and the one of that slot with the same.
-    unsafe {
-        let code = transmute::<Object, Function>(stock.functions[4])(data, count, kind, root, comm, request);
-        if code != 0 || count != 0 {
-            return code;
-        }
-        replace_request(comm, NONBLOCKING + BCAST, c"MPI_Ibcast", request, |function, module, own| {
-            let code = transmute::<Object, OfTable>(function)(data, count, kind, root, comm, own, module);
-            if code == 0 {
-                (stock.retain_types)(*own, kind, std::ptr::null_mut());
-            }
-            code
-        })
-    }
-}
-
-unsafe extern "C-unwind" fn ireduce(
-    sent: Object,
-    got: Object,
-    count: c_int,
-    kind: Object,
-    operation: Object,
-    root: c_int,
-    comm: Object,
-    request: *mut *mut Request,
-) -> c_int {
-    #[rustfmt::skip]
-    type Function =
-        unsafe extern "C-unwind" fn(Object, Object, c_int, Object, Object, c_int, Object, *mut *mut Request) -> c_int;
-    #[rustfmt::skip]
-    type OfTable =
-        unsafe extern "C" fn(Object, Object, c_int, Object, Object, c_int, Object, *mut *mut Request, Object) -> c_int;
-    let Some(stock) = STOCK.get() else { return ERR_INTERN };
-    // SAFETY: as above.
-    unsafe {
-        let function = transmute::<Object, Function>(stock.functions[5]);
-        let code = function(sent, got, count, kind, operation, root, comm, request);
-        if code != 0 || count != 0 {
-            return code;
-        }
-        replace_request(comm, NONBLOCKING + REDUCE, c"MPI_Ireduce", request, |function, module, own| {
-            let function = transmute::<Object, OfTable>(function);
-            let code = function(sent, got, count, kind, operation, root, comm, own, module);
-            if code == 0 {
-                (stock.retain_operation)(*own, operation, kind);
-            }
-            code
-        })
-    }
-}
-
-unsafe extern "C-unwind" fn reduce_init(
-    sent: Object,
-    got: Object,
-    count: c_int,
-    kind: Object,
-    operation: Object,
-    root: c_int,
-    comm: Object,
-    info: Object,
-    request: *mut *mut Request,
-) -> c_int {
-    #[rustfmt::skip]
-    type Function = unsafe extern "C-unwind" fn(
-        Object, Object, c_int, Object, Object, c_int, Object, Object, *mut *mut Request,
-    ) -> c_int;
-    #[rustfmt::skip]
-    type OfTable = unsafe extern "C" fn(
-        Object, Object, c_int, Object, Object, c_int, Object, Object, *mut *mut Request, Object,
-    ) -> c_int;
-    let Some(stock) = STOCK.get() else { return ERR_INTERN };
-    // SAFETY: as above.
-    unsafe {
-        let function = transmute::<Object, Function>(stock.functions[6]);
-        let code = function(sent, got, count, kind, operation, root, comm, info, request);
-        if code != 0 || count != 0 {
-            return code;
-        }
-        replace_request(comm, PERSISTENT + REDUCE, c"MPI_Reduce_init", request, |function, module, own| {
-            let function = transmute::<Object, OfTable>(function);
-            let code = function(sent, got, count, kind, operation, root, comm, info, own, module);
-            if code == 0 {
-                (stock.retain_operation)(*own, operation, kind);
-            }
-            code
-        })
-    }
-}
-
-/// A member that has nothing to do has the request without effect that Open MPI gives for that: where the communicator is uniform it gets one of
-/// an operation that all have a part in, by the function and the module of the table.
+/// One that does not block, or a persistent one: such a member has the request without effect that Open MPI gives for that, and gets
+/// one of the operation that all have a part in.
 ///
 /// # Safety
-/// A communicator that lives, and the place of that request.
-unsafe fn replace_request(
+/// A communicator that lives if `call` has success, and the place of the request; `begin` calls the function of a table with its module.
+unsafe fn start<const PERSISTS: bool>(
     comm: Object,
     slot: usize,
     name: &'static CStr,
     request: *mut *mut Request,
+    call: impl FnOnce() -> c_int,
     begin: impl FnOnce(Object, Object, *mut *mut Request) -> c_int,
 ) -> c_int {
-    let Some((function, module)) = uniform::function_between_groups(comm, slot) else { return 0 };
-    let mut own = std::ptr::null_mut();
-    let code = begin(function, module, &mut own);
-    if code != 0 {
-        errors::raise(comm, code, name);
+    let (code, was_reached) = uniform::reaches(call);
+    let Some((function, module)) = (if code != 0 || was_reached { None } else { uniform::function_of(comm, slot) })
+    else {
         return code;
-    }
+    };
     // SAFETY: as required of the caller; nobody has used the request that is there.
     unsafe {
-        Request::give_back(*request);
+        let (idle, mut own) = (*request, std::ptr::null_mut());
+        // Of two groups some may have something to do: all have to count the operation then.
+        let is_of_two = uniform::is_intercommunicator(comm);
+        let code = match (is_of_two, PERSISTS) {
+            (true, _) => begin(function, module, &mut own),
+            (false, false) => uniform::start(comm, slot, &mut own, |_, _| 0),
+            (false, true) => uniform::prepare(comm, slot, &mut own, |_, place| {
+                place.write(idle);
+                0
+            }),
+        };
+        if code != 0 {
+            errors::raise(comm, code, name);
+            return code;
+        }
+        if is_of_two || !PERSISTS {
+            Request::give_back(idle);
+        }
         request.write(own);
     }
     0

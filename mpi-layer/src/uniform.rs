@@ -2,6 +2,7 @@
 //!
 //! The functions of [`collectives`] call the stock ones here, and wait until the members agree ([`line`](crate::line)).
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +30,11 @@ static LINED: AtomicBool = AtomicBool::new(false);
 static DAMAGED: AtomicBool = AtomicBool::new(false);
 static TURNS: AtomicU32 = AtomicU32::new(0);
 const RARELY: u32 = 16;
+thread_local! {
+    /// An operation of this thread has come to a function of this module.
+    static IS_REACHED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// The persistent requests that programs have, by their addresses.
 static PREPARED: Mutex<BTreeMap<usize, Prepared>> = Mutex::new(BTreeMap::new());
 /// The requests that are not in use.
@@ -177,9 +183,21 @@ pub fn member_died(comm: Object, rank: c_int, remote: bool) {
     agreements::tell_soon();
 }
 
-/// The function and the module of a slot if it is uniform, and the communicator has two groups.
-pub fn function_between_groups(comm: Object, slot: usize) -> Option<(Object, Object)> {
-    let (mpi, line) = (Internals::get()?, line_of(comm).filter(|line| line.has_two_groups())?);
+/// Whether there are uniform communicators.
+pub fn are_there() -> bool {
+    LINED.load(Ordering::Relaxed)
+}
+
+/// Runs a call of an operation; returns what it returns, and whether it has come to a function of this module.
+pub fn reaches<T>(call: impl FnOnce() -> T) -> (T, bool) {
+    let before = IS_REACHED.replace(false);
+    let result = call();
+    (result, IS_REACHED.replace(before))
+}
+
+/// The function and the module of a slot if it is uniform.
+pub fn function_of(comm: Object, slot: usize) -> Option<(Object, Object)> {
+    let (mpi, line) = (Internals::get()?, line_of(comm)?);
     // SAFETY: a communicator with a line lives and has its collectives, in an Open MPI that fits.
     let entry = unsafe { &mpi.table(comm)[slot] };
     (entry.function != line.stock_function(slot)).then_some((entry.function, entry.module))
@@ -187,6 +205,7 @@ pub fn function_between_groups(comm: Object, slot: usize) -> Option<(Object, Obj
 
 /// A blocking operation: `call` calls the stock function of a slot.
 pub fn finish(comm: Object, slot: usize, call: impl FnOnce(Object) -> c_int) -> c_int {
+    IS_REACHED.set(true);
     guarded(|| {
         let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return ERR_INTERN };
         let mut operation = Operation::cut(Told::Nobody);
@@ -303,6 +322,7 @@ pub fn start(
     request: *mut *mut Request,
     call: impl FnOnce(Object, *mut *mut Request) -> c_int,
 ) -> c_int {
+    IS_REACHED.set(true);
     guarded(|| {
         let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return ERR_INTERN };
         let begin = line.begin(mpi);
@@ -353,6 +373,7 @@ pub fn prepare(
     request: *mut *mut Request,
     call: impl FnOnce(Object, *mut *mut Request) -> c_int,
 ) -> c_int {
+    IS_REACHED.set(true);
     guarded(|| {
         let (Some(mpi), Some(line)) = (Internals::get(), line_of(comm)) else { return ERR_INTERN };
         let mut own = std::ptr::null_mut();

@@ -7,7 +7,7 @@
  *   HOW      how the communicators get it: set (MPI_Comm_set_info), group (the same, and the error scope group), dup
  *            (duplicates of ones that were set) or default (not at all: the job's parameter)
  *   OP       an operation of the table below; with "i" before it without blocking, with "p" persistent, with
- *            "s" several at once without blocking; a constructor of communicators, windows or files; or what all members
+ *            "s" several at once without blocking, and with "z" before all that with counts of 0 everywhere; a constructor of communicators, windows or files; or what all members
  *            do with a window or a file, which has the uniformity of the communicator that it was made from
  *
  * --elements: how many integers a collective has for each member (1). --victims: how many members die in each operation (1).
@@ -71,7 +71,7 @@ static void dies(int signal) {
 
 /* Data of the calls: each member sends its rank + 1 wherever it sends, `each` times for each member, of the other group if there
  * are two. */
-static int me, members, each = 1, counts[MOST_MEMBERS], places[MOST_MEMBERS], bytes[MOST_MEMBERS];
+static int elements = 1, me, members, each, counts[MOST_MEMBERS], places[MOST_MEMBERS], bytes[MOST_MEMBERS];
 /* What a member gets in a reduction that is scattered: of two groups both get as much. */
 static int share, shares[MOST_MEMBERS];
 static int root;
@@ -82,7 +82,8 @@ static int sent[MOST_MEMBERS * MOST_ELEMENTS], room[SEVERAL][MOST_MEMBERS * MOST
 static MPI_Aint displacements[MOST_MEMBERS];
 static MPI_Datatype types[MOST_MEMBERS];
 
-static void prepare(MPI_Comm comm, bool has_root) {
+static void prepare(MPI_Comm comm, bool has_root, bool has_data) {
+    each = has_data ? elements : 0;
     MPI_Comm_rank(comm, &me);
     int own, has_two;
     MPI_Comm_size(comm, &own);
@@ -153,7 +154,8 @@ static int collective(MPI_Comm comm, const char *name, enum form form, MPI_Reque
     int calls = form == SEVERAL_AT_ONCE ? SEVERAL : 1;
     for (int i = 0; i < calls; i++) {
         got = room[i];
-        got[0] = got[each - 1] = 0;
+        got[0] = 0;
+        if (each > 0) got[each - 1] = 0;
         requests[i] = form == PERSISTENT ? *persistent : MPI_REQUEST_NULL;
         codes[i] = begin(comm, name, form, &requests[i]);
     }
@@ -165,6 +167,7 @@ static int collective(MPI_Comm comm, const char *name, enum form form, MPI_Reque
 
 /* What the first numbers are that a successful collective leaves here; -1 if nothing is known about them. */
 static int expected(const char *name) {
+    if (each == 0) return -1;
     int all = members * (members + 1) / 2;
     if (!strncmp(name, "neighbor", 8)) return (me + members - 1) % members + 1;
     if (!strcmp(name, "barrier")) return -1;
@@ -295,7 +298,7 @@ static bool is_collective(const char *name) {
  * return. */
 static void repeat(int k, MPI_Comm comm, const char *operation, int last_call, useconds_t life) {
     enum form form = BLOCKING;
-    const char *name = operation;
+    const char *name = operation + (*operation == 'z');
     if (!is_collective(name) && is_collective(name + 1)) {
         form = *name == 'i' ? NONBLOCKING : *name == 'p' ? PERSISTENT : SEVERAL_AT_ONCE;
         name++;
@@ -336,7 +339,7 @@ int main(int count, char **arguments) {
     int operation_count = 0, dying = 1, groups = 1;
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
-        else if (!strcmp(arguments[i], "--elements")) each = atoi(arguments[++i]);
+        else if (!strcmp(arguments[i], "--elements")) elements = atoi(arguments[++i]);
         else if (!strcmp(arguments[i], "--groups")) groups = atoi(arguments[++i]);
         else if (!strcmp(arguments[i], "--victims")) dying = atoi(arguments[++i]);
         else if (!strcmp(arguments[i], "--uniform")) value = arguments[++i];
@@ -382,7 +385,7 @@ int main(int count, char **arguments) {
     event("ready");
     signal(SIGALRM, dies);
     for (int k = 0; k < operation_count; k++) {
-        prepare(comms[k], has_root[k]);
+        prepare(comms[k], has_root[k], *operations[k] != 'z');
         int as_victim = world_size - 1 - world_rank;
         bool dies_now = as_victim >= k * dying && as_victim < (k + 1) * dying;
         repeat(k, comms[k], operations[k], dies_now ? last_calls[as_victim] : -1, dies_now ? lives[as_victim] : 0);

@@ -181,6 +181,17 @@ fn collectives_among_two_groups() {
     strike_two_groups("coll", "set", &among_two_groups());
 }
 
+/// Of these Open MPI returns from most before it asks anybody, or looks whether somebody is dead.
+#[test]
+fn collectives_of_nothing() {
+    for form in ["z", "zi", "zp"] {
+        strike_all("coll", form, &COLLECTIVES[1..]);
+        strike_all("coll", form, &NEIGHBOURHOOD);
+    }
+    let of_two: Vec<String> = among_two_groups().iter().map(|name| format!("z{name}")).collect();
+    strike_two_groups("coll", "set", &of_two);
+}
+
 /// Members that give nothing to a root hear of the outcome in whichever way they call MPI: it is from Open MPI's functions that they return
 /// before anybody could ask them.
 #[test]
