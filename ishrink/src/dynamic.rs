@@ -10,6 +10,7 @@ use crate::openmpi::{
     ERR_OTHER, ERR_PORT, ERR_PROC_FAILED, ERR_REVOKED, ERR_SPAWN, ERR_UNSUPPORTED, Handle, OpenMpi, code_of,
 };
 use crate::promises::{Promise, Target};
+use crate::runtime;
 use crate::votes::Vote;
 
 /// At least `MPI_MAX_PORT_NAME`.
@@ -81,6 +82,9 @@ impl Call {
             let mut made = std::ptr::null_mut();
             let gathered = members::gather(inside, fiber, &ticket);
             let code = gathered.map_or_else(|code| code, |own| self.connect(inside, fiber, own, &mut made));
+            if let (Err(_), Some(key)) = (gathered, self.key()) {
+                runtime::refuse(inside, fiber, key);
+            }
             let result = if code == 0 { Ok(made) } else { Err(self.class(inside, fiber)) };
             // Everybody has heard of this one from the root.
             let failed = code != 0 && code != -ERR_SPAWN;
@@ -149,6 +153,9 @@ impl Call {
                 }
                 Other::Accepted(port) | Other::Connected(port) => {
                     fiber.depends_on.set([self.comm, own]);
+                    if let Some(key) = self.key() {
+                        runtime::take_refusal_back(inside, fiber, &key);
+                    }
                     let first = matches!(self.other, Other::Connected(_));
                     let port = port.as_ref().map_or(std::ptr::null(), |port| port.as_ptr());
                     (inside.connect_accept)(own, self.root, port, first, made)
@@ -172,6 +179,16 @@ impl Call {
                 self.class_without_death()
             }
         }
+    }
+
+    /// The key under which a root that meets another one publishes who comes with it.
+    fn key(&self) -> Option<CString> {
+        let (port, end) = match &self.other {
+            Other::Accepted(port) => (port.as_ref()?, b":accept".as_slice()),
+            Other::Connected(port) => (port.as_ref()?, b":connect".as_slice()),
+            Other::Spawned(_) => return None,
+        };
+        CString::new([port.to_bytes(), end].concat()).ok()
     }
 
     fn class_without_death(&self) -> c_int {

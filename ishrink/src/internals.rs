@@ -104,6 +104,7 @@ pub struct Internals {
     pub copy_value: unsafe extern "C" fn(*mut Value, *const Value) -> c_int,
     pub spawn: unsafe extern "C" fn(*const c_void, usize, *const c_void, usize, Spawned, *mut c_void) -> c_int,
     pub publish: unsafe extern "C" fn(*const c_void, usize, Done, *mut c_void) -> c_int,
+    pub unpublish: unsafe extern "C" fn(*const *const c_char, *const c_void, usize, Done, *mut c_void) -> c_int,
     pub look_up: unsafe extern "C" fn(*const *const c_char, *const c_void, usize, Found, *mut c_void) -> c_int,
     pub connect: unsafe extern "C" fn(*const c_void, usize, *const c_void, usize, Done, *mut c_void) -> c_int,
 }
@@ -187,6 +188,7 @@ impl Internals {
                 copy_value: find!(c"PMIx_Value_xfer"),
                 spawn: find!(c"PMIx_Spawn_nb"),
                 publish: find!(c"PMIx_Publish_nb"),
+                unpublish: find!(c"PMIx_Unpublish_nb"),
                 look_up: find!(c"PMIx_Lookup_nb"),
                 connect: find!(c"PMIx_Connect_nb"),
             })

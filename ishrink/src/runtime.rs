@@ -4,7 +4,8 @@
 //! Structs are those of pmix_common.h of PMIx 5.
 
 use std::cell::UnsafeCell;
-use std::ffi::{c_char, c_int, c_void};
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -37,6 +38,67 @@ pub struct Data {
 }
 
 const _: () = assert!(std::mem::offset_of!(Data, value) == 776);
+
+/// `pmix_info_t`
+#[repr(C)]
+struct Info {
+    key: [u8; KEY],
+    flags: u32,
+    value: Value,
+}
+
+const _: () = assert!(size_of::<Info>() == 552);
+
+impl Info {
+    /// # Panics
+    /// If the key is longer than those of the runtime.
+    fn new(key: &CStr, kind: usize, data: usize) -> Self {
+        let mut room = [0; KEY];
+        room[..key.count_bytes()].copy_from_slice(key.to_bytes());
+        Self { key: room, flags: 0, value: Value([kind, data, 0, 0]) }
+    }
+}
+
+/// `PMIX_STRING`, `PMIX_PERSIST`, and its value `PMIX_PERSIST_FIRST_READ`.
+const STRING: usize = 3;
+const PERSISTENCE: usize = 30;
+const UNTIL_READ: usize = 1;
+
+/// The keys under which this process has published that nobody comes.
+static REFUSED: Mutex<BTreeSet<CString>> = Mutex::new(BTreeSet::new());
+
+fn refused() -> MutexGuard<'static, BTreeSet<CString>> {
+    REFUSED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Publishes that nobody comes in place of those who are there, for the root of another group that may wait for this one's word: a list of
+/// processes that lacks a number, with which Open MPI's code ends (`ompi_dpm_connect_accept` in dpm.c).
+///
+/// # Safety
+/// At the root of a group, on its fiber.
+pub unsafe fn refuse(inside: &Internals, fiber: &Fiber, key: CString) {
+    let job = std::env::var("PMIX_NAMESPACE").unwrap_or_default();
+    let Some(nobody) = CString::new(format!("{job}.*")).ok().filter(|_| key.count_bytes() < KEY) else { return };
+    let infos =
+        [Info::new(&key, STRING, nobody.as_ptr() as usize), Info::new(c"pmix.persist", PERSISTENCE, UNTIL_READ)];
+    // SAFETY: what is published stays until the runtime has called back.
+    fiber.ask(&Wait::ToTheEnd, |theirs| unsafe { (inside.publish)(infos.as_ptr().cast(), infos.len(), done, theirs) });
+    refused().insert(key);
+}
+
+/// Takes that back, if nobody has read it, before this process publishes who comes.
+///
+/// # Safety
+/// As of [`refuse`].
+pub unsafe fn take_refusal_back(inside: &Internals, fiber: &Fiber, key: &CStr) {
+    if refused().remove(key) {
+        let keys = [key.as_ptr(), std::ptr::null()];
+        // SAFETY: as above.
+        fiber.ask(&Wait::ToTheEnd, |theirs| unsafe {
+            (inside.unpublish)(keys.as_ptr(), std::ptr::null(), 0, done, theirs)
+        });
+    }
+}
 
 /// What the runtime has called back with.
 struct Answer {
