@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bindings::{self, Replacement};
-use crate::internals::{BCAST, GATHER, NEIGHBOR, NONBLOCKING, PERSISTENT, REDUCE, SCATTER};
+use crate::internals::{ALLREDUCE, BCAST, GATHER, NEIGHBOR, NONBLOCKING, PERSISTENT, REDUCE, SCATTER};
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::requests::Request;
@@ -22,7 +22,6 @@ use crate::{errors, uniform};
 /// Of a table of collectives, as those of [`internals`](crate::internals).
 const ALLGATHER: usize = 0;
 const ALLGATHERV: usize = 1;
-const ALLREDUCE: usize = 2;
 const ALLTOALL: usize = 3;
 const EXSCAN: usize = 8;
 const REDUCE_SCATTER: usize = 12;
@@ -132,8 +131,8 @@ blocking! {
     );
 }
 
-/// The same of those that do not block, and after the `;` of persistent ones; each with what its request needs, two of its arguments and a
-/// function of [`Stock`].
+/// The same of those that do not block, or of persistent ones; each with the function of [`Stock`] that keeps what its request needs, and
+/// two of its arguments for that.
 macro_rules! begun {
     ($persistent:literal: $(
         $ours:ident $place:literal $name:literal $slot:expr, ($($word:ident: $type:ty),*) ($($info:ident)?)
