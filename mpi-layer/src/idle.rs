@@ -7,16 +7,15 @@
 //! has not come to the operation they take part.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::mem::transmute;
+use std::mem::{transmute, transmute_copy};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use crate::bindings::{self, Replacement};
 use crate::internals::{ALLREDUCE, BCAST, GATHER, NEIGHBOR, NONBLOCKING, PERSISTENT, REDUCE, SCATTER};
 use crate::objects::Object;
 use crate::openmpi::Library;
 use crate::requests::Request;
-use crate::statement::ERR_INTERN;
 use crate::{errors, uniform};
 
 /// Of a table of collectives, as those of [`internals`](crate::internals).
@@ -28,27 +27,27 @@ const REDUCE_SCATTER: usize = 12;
 const REDUCE_SCATTER_BLOCK: usize = 13;
 const SCAN: usize = 14;
 
+/// How many functions they are.
+const PLACES: usize = 22;
+
 type Retain = unsafe extern "C" fn(*mut Request, Object, Object) -> c_int;
 
-/// Open MPI's functions, and what keeps the types and operations that a request needs.
-struct Stock {
-    functions: Vec<Object>,
+/// Open MPI's functions at the places of [`FUNCTIONS`], all there before anybody calls one of ours.
+static STOCK: [AtomicPtr<c_void>; PLACES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; PLACES];
+
+/// Functions of Open MPI that keep the types and operations that a request needs.
+struct Keepers {
     retain_types: Retain,
     retain_operation: Retain,
 }
 
-// SAFETY: addresses of what lives as long as libmpi.
-unsafe impl Send for Stock {}
-// SAFETY: as above.
-unsafe impl Sync for Stock {}
-
-static STOCK: OnceLock<Stock> = OnceLock::new();
+static KEEPERS: OnceLock<Keepers> = OnceLock::new();
 /// Programs call ours.
 static ARE_CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Has programs call ours. At the end of `MPI_Init`.
 pub fn watch() {
-    if let Some(library) = Library::loaded().filter(|_| STOCK.get().is_none()) {
+    if let Some(library) = Library::loaded().filter(|_| KEEPERS.get().is_none()) {
         let _ = stand(&library);
     }
 }
@@ -60,12 +59,14 @@ fn stand(library: &Library) -> Option<()> {
     }
     // SAFETY: the types are those of mpi.h and of coll_base_util.h.
     unsafe {
-        let stock = Stock {
-            functions: replacements.iter().map(|function| function.stock.cast_mut()).collect(),
+        let keepers = Keepers {
             retain_types: library.function(c"ompi_coll_base_retain_datatypes")?,
             retain_operation: library.function(c"ompi_coll_base_retain_op")?,
         };
-        STOCK.set(stock).ok()?;
+        KEEPERS.set(keepers).ok()?;
+        for (place, function) in STOCK.iter().zip(&replacements) {
+            place.store(function.stock.cast_mut(), Ordering::Relaxed);
+        }
         ARE_CALLED.store(bindings::replace(&replacements), Ordering::Relaxed);
     }
     Some(())
@@ -77,19 +78,37 @@ pub fn are_heard() -> bool {
 }
 
 /// Open MPI's function at this place of [`FUNCTIONS`].
-fn stock(place: usize) -> Option<Object> {
-    STOCK.get()?.functions.get(place).copied()
+///
+/// # Safety
+/// Once they are there; a type of pointers to functions that is that function's.
+#[inline(always)]
+unsafe fn stock<F: Copy>(place: usize) -> F {
+    // SAFETY: as required of the caller.
+    unsafe { transmute_copy(&STOCK[place].load(Ordering::Relaxed)) }
 }
 
-/// Functions in place of the ones at these places.
+/// Functions in place of the ones at these places. Without uniform communicators they jump to Open MPI's own: what else is done
+/// stands by itself, since its registers would have to be saved first.
 macro_rules! blocking {
     ($($ours:ident $place:literal $name:literal $slot:expr, ($($word:ident: $type:ty),*);)*) => {$(
         unsafe extern "C-unwind" fn $ours($($word: $type,)* comm: Object) -> c_int {
             type Function = unsafe extern "C-unwind" fn($($type,)* Object) -> c_int;
-            let Some(stock) = stock($place) else { return ERR_INTERN };
-            // SAFETY: Open MPI's function with the arguments that were meant for it.
-            let call = || unsafe { transmute::<Object, Function>(stock)($($word,)* comm) };
-            if uniform::are_there() { finish(comm, $slot, $name, call) } else { call() }
+
+            #[cold]
+            #[inline(never)]
+            unsafe extern "C-unwind" fn take_part($($word: $type,)* comm: Object) -> c_int {
+                // SAFETY: as below.
+                finish(comm, $slot, $name, || unsafe { stock::<Function>($place)($($word,)* comm) })
+            }
+
+            // SAFETY: Open MPI's function with the arguments that were meant for it; it is there before anybody knows of ours.
+            unsafe {
+                if uniform::are_there() {
+                    take_part($($word,)* comm)
+                } else {
+                    stock::<Function>($place)($($word,)* comm)
+                }
+            }
         }
     )*};
 }
@@ -147,22 +166,34 @@ macro_rules! begun {
             type OfTable = unsafe extern "C" fn(
                 $($type,)* Object, $(begun!(@object $info),)? *mut *mut Request, Object
             ) -> c_int;
-            let Some(function) = stock($place) else { return ERR_INTERN };
-            // SAFETY: Open MPI's function with the arguments that were meant for it.
-            let call = || unsafe { transmute::<Object, Function>(function)($($word,)* comm, $($info,)? request) };
-            if !uniform::are_there() {
-                return call();
+
+            #[cold]
+            #[inline(never)]
+            unsafe extern "C-unwind" fn take_part(
+                $($word: $type,)* comm: Object, $($info: Object,)? request: *mut *mut Request
+            ) -> c_int {
+                // SAFETY: as below.
+                let call = || unsafe { stock::<Function>($place)($($word,)* comm, $($info,)? request) };
+                // SAFETY: the function of that slot with the same arguments; the request is its own.
+                let begin = |function, module, own: *mut *mut Request| unsafe {
+                    let code = transmute::<Object, OfTable>(function)($($word,)* comm, $($info,)? own, module);
+                    if let (0, Some(keepers)) = (code, KEEPERS.get()) {
+                        (keepers.$retain)(*own, $first, $second);
+                    }
+                    code
+                };
+                // SAFETY: a communicator that Open MPI has looked at if that has success, and the place of its request.
+                unsafe { start::<$persistent>(comm, $slot, $name, request, call, begin) }
             }
-            // SAFETY: the function of that slot with the same arguments; the request is its own.
-            let begin = |function, module, own: *mut *mut Request| unsafe {
-                let code = transmute::<Object, OfTable>(function)($($word,)* comm, $($info,)? own, module);
-                if let (0, Some(stock)) = (code, STOCK.get()) {
-                    (stock.$retain)(*own, $first, $second);
+
+            // SAFETY: as of those that block.
+            unsafe {
+                if uniform::are_there() {
+                    take_part($($word,)* comm, $($info,)? request)
+                } else {
+                    stock::<Function>($place)($($word,)* comm, $($info,)? request)
                 }
-                code
-            };
-            // SAFETY: a communicator that Open MPI has looked at if that has success, and the place of its request.
-            unsafe { start::<$persistent>(comm, $slot, $name, request, call, begin) }
+            }
         }
     )*};
     (@object $info:ident) => { Object };
@@ -199,7 +230,7 @@ begun! { true:
 }
 
 /// Both names of each function, and ours.
-const FUNCTIONS: [([&CStr; 2], *const c_void); 22] = [
+const FUNCTIONS: [([&CStr; 2], *const c_void); PLACES] = [
     ([c"PMPI_Allgather", c"MPI_Allgather"], allgather as *const _),
     ([c"PMPI_Allgatherv", c"MPI_Allgatherv"], allgatherv as *const _),
     ([c"PMPI_Allreduce", c"MPI_Allreduce"], allreduce as *const _),

@@ -59,9 +59,16 @@ pub fn refusal(comm: Object) -> Option<c_int> {
 /// A blocking operation has returned this code: its class is that of the communicator. Open MPI completes a message whose
 /// connection breaks as one to the dead (pml_ob1_sendreq.h:488), even when it has revoked the communicator by then.
 pub fn ended(code: c_int, comm: Object) -> c_int {
+    if code == ERR_PROC_FAILED { class_of_a_death(comm) } else { code }
+}
+
+/// By itself, so that calls which nobody dies in save no registers for it.
+#[cold]
+#[inline(never)]
+fn class_of_a_death(comm: Object) -> c_int {
     // SAFETY: Open MPI passes the communicator, which lives and has its collectives.
-    let is_revoked = || Internals::fitting().is_some_and(|mpi| unsafe { mpi.is_revoked(comm) });
-    if code == ERR_PROC_FAILED && is_revoked() { ERR_REVOKED } else { code }
+    let is_revoked = Internals::fitting().is_some_and(|mpi| unsafe { mpi.is_revoked(comm) });
+    if is_revoked { ERR_REVOKED } else { ERR_PROC_FAILED }
 }
 
 /// An operation that does not block has returned this code and, if that is 0, its request.

@@ -184,6 +184,7 @@ pub fn member_died(comm: Object, rank: c_int, remote: bool) {
 }
 
 /// Whether there are uniform communicators.
+#[inline(always)]
 pub fn are_there() -> bool {
     LINED.load(Ordering::Relaxed)
 }

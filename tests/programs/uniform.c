@@ -1,7 +1,8 @@
 /* uniform: the members of a communicator call one collective operation again and again while one of them dies; each
  * survivor writes down which call failed first, and how.
  *
- *   uniform --events DIR --uniform VALUE --how HOW --seed NUMBER [--elements COUNT] [--victims COUNT] [--groups 2] OP...
+ *   uniform --events DIR --uniform VALUE --how HOW --seed NUMBER [--elements COUNT] [--victims COUNT] [--groups 2]
+ *           [--alone] OP...
  *
  *   VALUE    local, create or coll
  *   HOW      how the communicators get it: set (MPI_Comm_set_info), group (the same, and the error scope group), dup
@@ -12,6 +13,7 @@
  *
  * --elements: how many integers a collective has for each member (1). --victims: how many members die in each operation (1).
  * --groups 2: each communicator has its members in two groups, of which the first member of the one is the root.
+ * --alone: in neighbourhood collectives the last member has no neighbours, and nothing to send or to get.
  * For operation k, counted from 0, the victims are the ranks up to size - 1 - k * COUNT, each of which kills itself in a call
  * and at a moment that the seed decides. Members of a communicator stand in an order that the seed decides, too. Events are lines "rank nanoseconds
  * event details": "ended k CALL CLASS NEXT" after the first failed call of operation k, NEXT being the class of one more
@@ -76,6 +78,9 @@ static int elements = 1, me, members, each, counts[MOST_MEMBERS], places[MOST_ME
 static int share, shares[MOST_MEMBERS];
 static int root;
 static bool is_root;
+/* The last member has no neighbours; how many have, of whom each sends to the next one. */
+static bool has_hermit;
+static int ring;
 /* As `each`; 0 where a member of two groups neither sends nor gets anything. */
 static int given = 1;
 static int sent[MOST_MEMBERS * MOST_ELEMENTS], room[SEVERAL][MOST_MEMBERS * MOST_ELEMENTS], *got = room[0];
@@ -88,7 +93,9 @@ static void prepare(MPI_Comm comm, bool has_root, bool has_data) {
     int own, has_two;
     MPI_Comm_size(comm, &own);
     MPI_Comm_test_inter(comm, &has_two);
-    members = own, root = 0, share = each;
+    members = own, root = 0, ring = members - has_hermit;
+    if (me >= ring) each = 0;
+    share = each;
     is_root = me == 0;
     given = each;
     if (has_two) {
@@ -169,7 +176,7 @@ static int collective(MPI_Comm comm, const char *name, enum form form, MPI_Reque
 static int expected(const char *name) {
     if (each == 0) return -1;
     int all = members * (members + 1) / 2;
-    if (!strncmp(name, "neighbor", 8)) return (me + members - 1) % members + 1;
+    if (!strncmp(name, "neighbor", 8)) return (me + ring - 1) % ring + 1;
     if (!strcmp(name, "barrier")) return -1;
     if (!strcmp(name, "bcast")) return is_root || root != 0 ? -1 : 1;
     if (!strcmp(name, "reduce")) return is_root ? all : -1;
@@ -227,6 +234,17 @@ static bool is_together(const char *name) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(all[i], name)) return true;
     return false;
+}
+
+/* Puts all members but the last on a ring. */
+static void leave_out_the_last(MPI_Comm *comm) {
+    int rank, size, one = 1;
+    MPI_Comm line = *comm;
+    MPI_Comm_rank(line, &rank);
+    MPI_Comm_size(line, &size);
+    int on_ring = size - 1, degree = rank < on_ring, left = (rank + on_ring - 1) % on_ring, right = (rank + 1) % on_ring;
+    MPI_Dist_graph_create_adjacent(line, degree, &left, &one, degree, &right, &one, MPI_INFO_NULL, 0, comm);
+    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
 }
 
 /* A constructor, of which nothing remains. */
@@ -340,6 +358,7 @@ int main(int count, char **arguments) {
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--events")) dir = arguments[++i];
         else if (!strcmp(arguments[i], "--elements")) elements = atoi(arguments[++i]);
+        else if (!strcmp(arguments[i], "--alone")) has_hermit = true;
         else if (!strcmp(arguments[i], "--groups")) groups = atoi(arguments[++i]);
         else if (!strcmp(arguments[i], "--victims")) dying = atoi(arguments[++i]);
         else if (!strcmp(arguments[i], "--uniform")) value = arguments[++i];
@@ -365,7 +384,8 @@ int main(int count, char **arguments) {
         MPI_Comm_split(calm, world_rank <= victim ? 1 : MPI_UNDEFINED, (world_rank + turn) % (victim + 1), &comms[k]);
         if (comms[k] == MPI_COMM_NULL) continue;
         MPI_Comm_set_errhandler(comms[k], MPI_ERRORS_RETURN);
-        if (strstr(operations[k], "neighbor") || !strcmp(operations[k], "cart_sub")) {
+        if (has_hermit) leave_out_the_last(&comms[k]);
+        else if (strstr(operations[k], "neighbor") || !strcmp(operations[k], "cart_sub")) {
             int wraps = 1, size = victim + 1;
             MPI_Comm line = comms[k];
             MPI_Cart_create(line, 1, &size, &wraps, 0, &comms[k]);

@@ -173,11 +173,13 @@ fn a_rank_is_killed_and_prterun_has_none_beside_it() {
 #[test]
 fn a_prted_and_a_node_are_lost_and_prterun_has_no_rank_beside_it() {
     in_lab(|lab| {
-        let mut job = beside_the_ranks().blocked_in("allreduce", &[0, 1, 4, 5]).start(lab);
+        // The first recovery may be over before the host dies.
+        let mut job = beside_the_ranks().blocked_in("allreduce", &[0, 1, 4, 5]).arguments(&["--hold"]).start(lab);
         job.wait_until_blocked();
         job.loses("h2");
         process::signal(job.runtime("h2"), libc::SIGKILL);
         let _ = job.kill_host("h4");
+        job.end();
         job.finish().recovered(&[0, 1, 4, 5]);
     });
 }

@@ -285,6 +285,18 @@ fn neighbourhood_collectives() {
     strike_all("coll", "p", &NEIGHBOURHOOD);
 }
 
+/// The last member has none, and Open MPI returns there before it asks anybody.
+#[test]
+fn neighbourhood_collectives_of_a_member_without_neighbours() {
+    let forms = ["", "i", "p"].map(|form| NEIGHBOURHOOD.map(|name| format!("{form}{name}")));
+    in_lab(|lab| {
+        for (seed, names) in moments(lab).flat_map(|seed| forms.iter().map(move |names| (seed, names))) {
+            let group: Vec<&str> = names.iter().map(String::as_str).collect();
+            strike(lab, Job::new().arguments(&["--alone"]), "coll", "set", seed, &group);
+        }
+    });
+}
+
 #[test]
 fn constructors() {
     strike_all("create", "", &CONSTRUCTORS);
