@@ -6,6 +6,10 @@
 //! `PMPI_...` itself. Whoever asks for the name later, an object that is loaded or that calls it for the first time, or `dlsym`, is told by
 //! libmpi's table of symbols, which says where ours is from then on. No code is changed.
 //!
+//! An address that a program can keep ([`announce`]) and one through which it only calls, of the procedure linkage table
+//! ([`take_calls`]), are replaced one after the other: until ours are needed, calls of the program go to Open MPI's by the same way as
+//! without ringwatch.
+//!
 //! An address that a program has asked for before by itself is still Open MPI's.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -26,6 +30,15 @@ const JUMPS: usize = 23;
 const HASHES: usize = 0x6fff_fef5;
 /// Kinds of places that have the address of a symbol: `R_X86_64_64`, `_GLOB_DAT` and `_JUMP_SLOT`.
 const ADDRESSES: [u32; 3] = [1, 6, 7];
+
+/// A list of places of an object.
+#[derive(Clone, Copy)]
+enum Places {
+    /// Whose values the program may read.
+    Known,
+    /// Through which it calls.
+    Called,
+}
 
 /// `Elf64_Dyn`
 #[repr(C)]
@@ -66,26 +79,53 @@ struct LoadedObject {
     section: Vec<Entry>,
 }
 
-/// Has the objects of this process call the functions of ours in place of those of one library, which keeps calling its own. Returns
-/// whether all do, and whoever asks for one of the names from now on is told of ours.
+/// Whoever asks for one of the functions from now on is told of ours, which stand in place of those of one library, and so is
+/// whoever knows an address already. Returns whether that could be done.
 ///
 /// # Safety
 /// Functions of the same types, which stay for ever.
-pub unsafe fn replace(functions: &[Replacement]) -> bool {
+pub unsafe fn announce(functions: &[Replacement]) -> bool {
     let Some(library) = functions.first().and_then(|function| base_of(function.stock)) else { return false };
-    let (library, mut is_told, mut are_bound) = (library as usize, false, true);
+    // Before objects are looked at, since who loads one meanwhile holds what `dlsym` waits for.
+    let finds = |function: &Replacement, name: &CStr| {
+        // SAFETY: a terminated name.
+        unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()).cast_const() == function.stock }
+    };
+    let all = functions.iter().flat_map(|function| function.names.map(|name| (name, function)));
+    let found: Vec<_> = all.filter(|(name, function)| finds(function, name)).collect();
+    let (mut is_first, mut is_told) = (true, false);
     // SAFETY: as required of the caller; objects stay loaded while they are looked at.
     let tell = |object: &LoadedObject| unsafe {
-        if object.base == library {
+        // The program, which would ask at its first call.
+        if std::mem::take(&mut is_first) {
+            object.settle_calls(&found);
+        }
+        if object.base == library as usize {
             is_told = object.tell(functions).is_some();
         }
     };
-    if !for_each_object(tell) || !is_told {
-        return false;
-    }
-    // SAFETY: as above.
+    // SAFETY: as required of the caller.
+    for_each_object(tell) && is_told && unsafe { bind(functions, Places::Known) }
+}
+
+/// Has the objects of this process call the functions of ours in place of those of one library, which keeps calling its own. Returns
+/// whether all do.
+///
+/// # Safety
+/// As of [`announce`], after it.
+pub unsafe fn take_calls(functions: &[Replacement]) -> bool {
+    // SAFETY: as required of the caller.
+    unsafe { bind(functions, Places::Called) }
+}
+
+/// # Safety
+/// As of [`announce`].
+unsafe fn bind(functions: &[Replacement], places: Places) -> bool {
+    let Some(library) = functions.first().and_then(|function| base_of(function.stock)) else { return false };
+    let mut are_bound = true;
+    // SAFETY: as required of the caller; objects stay loaded while they are looked at.
     let bind = |object: &LoadedObject| unsafe {
-        are_bound &= object.base == library || object.bind(functions).is_some();
+        are_bound &= object.base == library as usize || object.bind(functions, places).is_some();
     };
     for_each_object(bind) && are_bound
 }
@@ -154,36 +194,62 @@ impl LoadedObject {
     ///
     /// # Safety
     /// As of [`tell`](Self::tell).
-    unsafe fn bind(&self, functions: &[Replacement]) -> Option<()> {
+    unsafe fn bind(&self, functions: &[Replacement], places: Places) -> Option<()> {
         // SAFETY: as required of the caller.
         unsafe {
             let of = |place: *mut usize| functions.iter().find(|function| function.stock as usize == place.read());
-            let found: Vec<_> = self.places().filter_map(|place| Some((place, of(place)?.ours as usize))).collect();
-            if found.is_empty() {
-                return Some(());
-            }
-            let mappings = Mappings::read();
-            found.into_iter().try_for_each(|(place, ours)| mappings.write(place, ours))
+            let found = self.places(places).filter_map(|(place, _)| Some((place, of(place)?.ours as usize)));
+            Self::write_all(found.collect())
         }
     }
 
-    /// The places that have addresses of symbols.
+    /// The program calls the functions of the library that the dynamic linker finds for these names.
+    ///
+    /// # Safety
+    /// As of [`tell`](Self::tell), of the program.
+    unsafe fn settle_calls(&self, found: &[(&CStr, &Replacement)]) -> Option<()> {
+        let (symbols, names) = (self.address::<Symbol>(SYMBOLS)?, self.address::<c_char>(NAMES)?);
+        // SAFETY: as required of the caller; symbols of the object, which have names.
+        unsafe {
+            let stock = |(place, symbol): (*mut usize, u32)| {
+                let name = CStr::from_ptr(names.add((*symbols.add(symbol as usize)).name as usize));
+                let stock = found.iter().find(|(found, _)| *found == name)?.1.stock as usize;
+                (place.read() != stock).then_some((place, stock))
+            };
+            Self::write_all(self.places(Places::Called).filter_map(stock).collect())
+        }
+    }
+
+    /// # Safety
+    /// Places of an object that stays loaded, and values that are theirs.
+    unsafe fn write_all(values: Vec<(*mut usize, usize)>) -> Option<()> {
+        if values.is_empty() {
+            return Some(());
+        }
+        let mappings = Mappings::read();
+        // SAFETY: as required of the caller.
+        values.into_iter().try_for_each(|(place, value)| unsafe { mappings.write(place, value) })
+    }
+
+    /// The places of a list that have addresses of symbols, and which symbols these are.
     ///
     /// # Safety
     /// An object that stays loaded.
-    unsafe fn places(&self) -> impl Iterator<Item = *mut usize> {
-        let lists =
-            [(RELOCATIONS, SIZE_OF_RELOCATIONS), (JUMPS, SIZE_OF_JUMPS)].into_iter().flat_map(|(list, size)| {
-                let length = self.value(size).unwrap_or(0) / size_of::<Relocation>();
-                // SAFETY: as required of the caller; the list has that size.
-                self.address(list).map_or(&[][..], |first| unsafe { std::slice::from_raw_parts(first, length) })
-            });
+    unsafe fn places(&self, places: Places) -> impl Iterator<Item = (*mut usize, u32)> {
+        let (list, size) = match places {
+            Places::Known => (RELOCATIONS, SIZE_OF_RELOCATIONS),
+            Places::Called => (JUMPS, SIZE_OF_JUMPS),
+        };
+        let length = self.value(size).unwrap_or(0) / size_of::<Relocation>();
+        // SAFETY: as required of the caller; the list has that size.
+        let list = self.address(list).map_or(&[][..], |first| unsafe { std::slice::from_raw_parts(first, length) });
         let has_address = |relocation: &&Relocation| {
             relocation.symbol != 0 && relocation.addend == 0 && ADDRESSES.contains(&relocation.kind)
         };
         let base = self.base;
-        let place = move |relocation: &Relocation| base.wrapping_add(relocation.offset) as *mut usize;
-        lists.filter(has_address).map(place).filter(|place| place.is_aligned())
+        let place =
+            move |relocation: &Relocation| (base.wrapping_add(relocation.offset) as *mut usize, relocation.symbol);
+        list.iter().filter(has_address).map(place).filter(|(place, _)| place.is_aligned())
     }
 
     /// What the table of symbols has for a name.

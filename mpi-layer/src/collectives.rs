@@ -201,11 +201,12 @@ const NOT_EVERYWHERE: [usize; 7] =
 /// on as a whole; and operations are not of which some members would not hear.
 pub fn table(uniformity: Uniformity, has_two_groups: bool, stock: &[Object; SLOTS]) -> [Object; SLOTS] {
     let mut table = *stock;
+    let all_are_heard = uniformity == Uniformity::Coll && idle::are_heard();
     for (slot, function, makes_communicators) in entries::<true>() {
         let uniform = match uniformity {
             Uniformity::Local => false,
             Uniformity::Create => makes_communicators && !has_two_groups,
-            Uniformity::Coll => !has_two_groups || idle::are_heard() || !NOT_EVERYWHERE.contains(&slot),
+            Uniformity::Coll => !has_two_groups || all_are_heard || !NOT_EVERYWHERE.contains(&slot),
         };
         if uniform && !stock[slot].is_null() {
             table[slot] = function;

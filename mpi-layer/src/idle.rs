@@ -42,10 +42,10 @@ struct Keepers {
 }
 
 static KEEPERS: OnceLock<Keepers> = OnceLock::new();
-/// Programs call ours.
-static ARE_CALLED: AtomicBool = AtomicBool::new(false);
+/// Who asks for one of the functions is told of ours.
+static ARE_ANNOUNCED: AtomicBool = AtomicBool::new(false);
 
-/// Has programs call ours. At the end of `MPI_Init`.
+/// Has programs know of ours. At the end of `MPI_Init`.
 pub fn watch() {
     if let Some(library) = Library::loaded().filter(|_| KEEPERS.get().is_none()) {
         let _ = stand(&library);
@@ -53,9 +53,8 @@ pub fn watch() {
 }
 
 fn stand(library: &Library) -> Option<()> {
-    let mut replacements = Vec::new();
-    for (names, ours) in FUNCTIONS {
-        replacements.push(Replacement { names, stock: library.symbol(names[0])?, ours });
+    for (place, (names, _)) in STOCK.iter().zip(FUNCTIONS) {
+        place.store(library.symbol(names[0])?, Ordering::Relaxed);
     }
     // SAFETY: the types are those of mpi.h and of coll_base_util.h.
     unsafe {
@@ -64,17 +63,23 @@ fn stand(library: &Library) -> Option<()> {
             retain_operation: library.function(c"ompi_coll_base_retain_op")?,
         };
         KEEPERS.set(keepers).ok()?;
-        for (place, function) in STOCK.iter().zip(&replacements) {
-            place.store(function.stock.cast_mut(), Ordering::Relaxed);
-        }
-        ARE_CALLED.store(bindings::replace(&replacements), Ordering::Relaxed);
+        ARE_ANNOUNCED.store(bindings::announce(&replacements()), Ordering::Relaxed);
     }
     Some(())
 }
 
-/// Whether those who have nothing to do are heard.
+fn replacements() -> Vec<Replacement> {
+    let stock = STOCK.iter().map(|function| function.load(Ordering::Relaxed).cast_const());
+    FUNCTIONS.into_iter().zip(stock).map(|((names, ours), stock)| Replacement { names, stock, ours }).collect()
+}
+
+/// Has programs call ours, with the first communicator whose collectives are uniform. Returns whether they do, so that those who have
+/// nothing to do are heard.
 pub fn are_heard() -> bool {
-    ARE_CALLED.load(Ordering::Relaxed)
+    static ARE_CALLED: OnceLock<bool> = OnceLock::new();
+    // SAFETY: the types are those of mpi.h.
+    let take_calls = || unsafe { bindings::take_calls(&replacements()) };
+    ARE_ANNOUNCED.load(Ordering::Relaxed) && *ARE_CALLED.get_or_init(take_calls)
 }
 
 /// Open MPI's function at this place of [`FUNCTIONS`].
