@@ -9,7 +9,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{transmute, transmute_copy};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::bindings::{self, Replacement};
 use crate::internals::{ALLREDUCE, BCAST, GATHER, NEIGHBOR, NONBLOCKING, PERSISTENT, REDUCE, SCATTER};
@@ -42,17 +42,13 @@ struct Keepers {
 }
 
 static KEEPERS: OnceLock<Keepers> = OnceLock::new();
-/// Who asks for one of the functions is told of ours.
-static ARE_ANNOUNCED: AtomicBool = AtomicBool::new(false);
-
-/// Has programs know of ours. At the end of `MPI_Init`.
-pub fn watch() {
-    if let Some(library) = Library::loaded().filter(|_| KEEPERS.get().is_none()) {
-        let _ = stand(&library);
-    }
+/// Has programs know of ours, at the end of `MPI_Init` or with the first uniform communicator. Returns whether they do.
+pub fn watch() -> bool {
+    static ARE_ANNOUNCED: OnceLock<bool> = OnceLock::new();
+    *ARE_ANNOUNCED.get_or_init(|| Library::loaded().and_then(|library| stand(&library)).unwrap_or(false))
 }
 
-fn stand(library: &Library) -> Option<()> {
+fn stand(library: &Library) -> Option<bool> {
     for (place, (names, _)) in STOCK.iter().zip(FUNCTIONS) {
         place.store(library.symbol(names[0])?, Ordering::Relaxed);
     }
@@ -63,9 +59,8 @@ fn stand(library: &Library) -> Option<()> {
             retain_operation: library.function(c"ompi_coll_base_retain_op")?,
         };
         KEEPERS.set(keepers).ok()?;
-        ARE_ANNOUNCED.store(bindings::announce(&replacements()), Ordering::Relaxed);
+        Some(bindings::announce(&replacements()))
     }
-    Some(())
 }
 
 fn replacements() -> Vec<Replacement> {
@@ -79,7 +74,7 @@ pub fn are_heard() -> bool {
     static ARE_CALLED: OnceLock<bool> = OnceLock::new();
     // SAFETY: the types are those of mpi.h.
     let take_calls = || unsafe { bindings::take_calls(&replacements()) };
-    ARE_ANNOUNCED.load(Ordering::Relaxed) && *ARE_CALLED.get_or_init(take_calls)
+    watch() && *ARE_CALLED.get_or_init(take_calls)
 }
 
 /// Open MPI's function at this place of [`FUNCTIONS`].

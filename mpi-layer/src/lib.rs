@@ -399,7 +399,7 @@ pub extern "C" fn rw_rank_init_done() {
             from_two_groups::watch();
             meetings::watch();
             errors::watch();
-            idle::watch();
+            let _ = idle::watch();
             Connections::watch();
             abandoned::watch();
             // What has come before is looked at in the first turn.

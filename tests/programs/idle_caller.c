@@ -9,3 +9,7 @@ int call_ireduce(const void *out, void *in, int count, MPI_Datatype type, MPI_Op
                  MPI_Request *request) {
     return MPI_Ireduce(out, in, count, type, op, root, comm, request);
 }
+
+int call_allreduce(const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+    return MPI_Allreduce(out, in, count, type, op, comm);
+}

@@ -192,32 +192,41 @@ fn collectives_of_nothing() {
     strike_two_groups("coll", "set", &of_two);
 }
 
-/// Members that give nothing to a root hear of the outcome in whichever way they call MPI: it is from Open MPI's functions that they return
-/// before anybody could ask them.
+/// In whichever way they call MPI, the members that have nothing to do in an operation wait for one that does not come until it is dead,
+/// and all end with this class: it is from Open MPI's functions that they return before anybody could ask them.
+fn hear_of_a_death(lab: &Lab, options: &[&str], operation: &str, class: &str) {
+    let library = compile_library("idle_caller", "mpicc").display().to_string();
+    let ways: [&[&str]; 4] = [&["direct"], &["table"], &["asked"], &["loaded", &library]];
+    for bound in [&[][..], &["-x", "LD_BIND_NOW=1"]] {
+        for way in ways {
+            let job = Job::new().options(options).options(bound).diarist(&compile("idle", "mpicc"));
+            let mut job = job.arguments(&[operation]).arguments(way).start(lab);
+            let living = job.others(&[7]);
+            job.wait_for("blocked", &living);
+            let death = job.signal_rank(7, libc::SIGKILL);
+            let outcome = job.finish();
+            for rank in living {
+                let result = outcome.diaries.first(rank, "result");
+                let (text, is_later) = (result.map(Entry::text), result.is_some_and(|result| result.at >= death));
+                let what = format!(
+                    "{operation} at rank {rank} ends with {class} after the death, not {text:?} ({way:?}, {bound:?})"
+                );
+                outcome.require(is_later && text.as_deref() == Some(class), &what).finalized(rank);
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
+    }
+}
+
 #[test]
 fn of_two_groups_also_those_who_have_nothing_to_do() {
-    in_lab(|lab| {
-        let library = compile_library("idle_caller", "mpicc").display().to_string();
-        let ways: [&[&str]; 4] = [&["direct"], &["table"], &["asked"], &["loaded", &library]];
-        for bound in [&[][..], &["-x", "LD_BIND_NOW=1"]] {
-            for (way, operation) in ways.iter().flat_map(|way| ["bcast", "ireduce"].map(|operation| (way, operation))) {
-                let job = Job::new().options(bound).diarist(&compile("idle", "mpicc"));
-                let mut job = job.arguments(&[operation]).arguments(way).start(lab);
-                let living = job.others(&[7]);
-                job.wait_for("blocked", &living);
-                let _ = job.signal_rank(7, libc::SIGKILL);
-                let outcome = job.finish();
-                for rank in living {
-                    let result = outcome.diaries.first(rank, "result").map(Entry::text);
-                    let what = format!(
-                        "{operation} at rank {rank} ends with {PROC_FAILED}, not {result:?} ({way:?}, {bound:?})"
-                    );
-                    outcome.require(result.as_deref() == Some(PROC_FAILED), &what).finalized(rank);
-                }
-                outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
-            }
-        }
-    });
+    in_lab(|lab| ["bcast", "ireduce"].iter().for_each(|operation| hear_of_a_death(lab, &[], operation, PROC_FAILED)));
+}
+
+/// No other communicator is made than that of MPI itself. All have success, since all have done what there was to do.
+#[test]
+fn of_the_world_by_the_parameter_also_those_who_have_nothing_to_do() {
+    in_lab(|lab| hear_of_a_death(lab, &["--mca", "coll_ringwatch_error_uniform", "coll"], "nothing", "0"));
 }
 
 #[test]
