@@ -42,6 +42,7 @@ struct Keepers {
 }
 
 static KEEPERS: OnceLock<Keepers> = OnceLock::new();
+
 /// Has programs know of ours, at the end of `MPI_Init` or with the first uniform communicator. Returns whether they do.
 pub fn watch() -> bool {
     static ARE_ANNOUNCED: OnceLock<bool> = OnceLock::new();
