@@ -201,7 +201,7 @@ const NOT_EVERYWHERE: [usize; 7] =
 /// on as a whole; and operations are not of which some members would not hear.
 pub fn table(uniformity: Uniformity, has_two_groups: bool, stock: &[Object; SLOTS]) -> [Object; SLOTS] {
     let mut table = *stock;
-    let all_are_heard = uniformity == Uniformity::Coll && idle::are_heard();
+    let all_are_heard = uniformity == Uniformity::Coll && idle::hear_all();
     for (slot, function, makes_communicators) in entries::<true>() {
         let uniform = match uniformity {
             Uniformity::Local => false,

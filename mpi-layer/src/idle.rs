@@ -71,7 +71,7 @@ fn replacements() -> Vec<Replacement> {
 
 /// Has programs call ours, with the first communicator whose collectives are uniform. Returns whether they do, so that those who have
 /// nothing to do are heard.
-pub fn are_heard() -> bool {
+pub fn hear_all() -> bool {
     static ARE_CALLED: OnceLock<bool> = OnceLock::new();
     // SAFETY: the types are those of mpi.h.
     let take_calls = || unsafe { bindings::take_calls(&replacements()) };
