@@ -15,6 +15,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::openmpi::base_of;
@@ -30,6 +31,13 @@ const JUMPS: usize = 23;
 const HASHES: usize = 0x6fff_fef5;
 /// Kinds of places that have the address of a symbol: `R_X86_64_64`, `_GLOB_DAT` and `_JUMP_SLOT`.
 const ADDRESSES: [u32; 3] = [1, 6, 7];
+
+/// A place that has the address of a symbol, and its number in its list.
+struct Place {
+    address: *mut usize,
+    symbol: u32,
+    number: usize,
+}
 
 /// A list of places of an object.
 #[derive(Clone, Copy)]
@@ -92,7 +100,9 @@ pub unsafe fn announce(functions: &[Replacement]) -> bool {
         unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()).cast_const() == function.stock }
     };
     let all = functions.iter().flat_map(|function| function.names.map(|name| (name, function)));
-    let found: Vec<_> = all.filter(|(name, function)| finds(function, name)).collect();
+    // Who watches the dynamic linker (rtld-audit(7)) hears of a call from the table that the place is of.
+    let is_watched = std::env::var_os("LD_AUDIT").is_some();
+    let found: Vec<_> = all.filter(|(name, function)| !is_watched && finds(function, name)).collect();
     let (mut is_first, mut is_told) = (true, false);
     // SAFETY: as required of the caller; objects stay loaded while they are looked at.
     let tell = |object: &LoadedObject| unsafe {
@@ -160,6 +170,26 @@ fn for_each_object<F: FnMut(&LoadedObject)>(mut look: F) -> bool {
     unsafe { libc::dl_iterate_phdr(Some(visit::<F>), (&raw mut look).cast()) == 0 }
 }
 
+impl Place {
+    /// Whether the dynamic linker has not been asked yet: a call through such a place comes back to the table that it was made
+    /// through, where the number of the place is given to the linker (ABI of x86-64, 5.2).
+    ///
+    /// # Safety
+    /// A place of an object through which it calls.
+    unsafe fn is_open(&self) -> bool {
+        /// `endbr64`, and the first byte of `push` with four more.
+        const LANDS: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+        const PUSH: u8 = 0x68;
+        // SAFETY: as required of the caller: what is called is code, of which so much can be read.
+        unsafe {
+            let Some(target) = NonNull::new(self.address.read() as *mut u8) else { return false };
+            let lands = target.cast::<[u8; 4]>().read_unaligned() == LANDS;
+            let push = target.add(if lands { LANDS.len() } else { 0 });
+            push.read() == PUSH && push.add(1).cast::<u32>().read_unaligned() as usize == self.number
+        }
+    }
+}
+
 impl LoadedObject {
     fn value(&self, tag: usize) -> Option<usize> {
         self.section.iter().find(|entry| entry.tag == tag).map(|entry| entry.value)
@@ -198,12 +228,14 @@ impl LoadedObject {
         // SAFETY: as required of the caller.
         unsafe {
             let of = |place: *mut usize| functions.iter().find(|function| function.stock as usize == place.read());
-            let found = self.places(places).filter_map(|(place, _)| Some((place, of(place)?.ours as usize)));
+            let found =
+                self.places(places).filter_map(|Place { address, .. }| Some((address, of(address)?.ours as usize)));
             Self::write_all(found.collect())
         }
     }
 
-    /// The program calls the functions of the library that the dynamic linker finds for these names.
+    /// The program calls the functions of the library that the dynamic linker would find for these names at its first call. What
+    /// somebody has put in such a place stays.
     ///
     /// # Safety
     /// As of [`tell`](Self::tell), of the program.
@@ -211,10 +243,10 @@ impl LoadedObject {
         let (symbols, names) = (self.address::<Symbol>(SYMBOLS)?, self.address::<c_char>(NAMES)?);
         // SAFETY: as required of the caller; symbols of the object, which have names.
         unsafe {
-            let stock = |(place, symbol): (*mut usize, u32)| {
-                let name = CStr::from_ptr(names.add((*symbols.add(symbol as usize)).name as usize));
-                let stock = found.iter().find(|(found, _)| *found == name)?.1.stock as usize;
-                (place.read() != stock).then_some((place, stock))
+            let stock = |place: Place| {
+                let name = CStr::from_ptr(names.add((*symbols.add(place.symbol as usize)).name as usize));
+                let (_, function) = found.iter().find(|(found, _)| *found == name)?;
+                place.is_open().then_some((place.address, function.stock as usize))
             };
             Self::write_all(self.places(Places::Called).filter_map(stock).collect())
         }
@@ -231,11 +263,11 @@ impl LoadedObject {
         values.into_iter().try_for_each(|(place, value)| unsafe { mappings.write(place, value) })
     }
 
-    /// The places of a list that have addresses of symbols, and which symbols these are.
+    /// The places of a list that have addresses of symbols.
     ///
     /// # Safety
     /// An object that stays loaded.
-    unsafe fn places(&self, places: Places) -> impl Iterator<Item = (*mut usize, u32)> {
+    unsafe fn places(&self, places: Places) -> impl Iterator<Item = Place> {
         let (list, size) = match places {
             Places::Known => (RELOCATIONS, SIZE_OF_RELOCATIONS),
             Places::Called => (JUMPS, SIZE_OF_JUMPS),
@@ -243,13 +275,15 @@ impl LoadedObject {
         let length = self.value(size).unwrap_or(0) / size_of::<Relocation>();
         // SAFETY: as required of the caller; the list has that size.
         let list = self.address(list).map_or(&[][..], |first| unsafe { std::slice::from_raw_parts(first, length) });
-        let has_address = |relocation: &&Relocation| {
+        let base = self.base;
+        let has_address = |relocation: &Relocation| {
             relocation.symbol != 0 && relocation.addend == 0 && ADDRESSES.contains(&relocation.kind)
         };
-        let base = self.base;
-        let place =
-            move |relocation: &Relocation| (base.wrapping_add(relocation.offset) as *mut usize, relocation.symbol);
-        list.iter().filter(has_address).map(place).filter(|(place, _)| place.is_aligned())
+        let place = move |(number, relocation): (usize, &Relocation)| {
+            let address = base.wrapping_add(relocation.offset) as *mut usize;
+            has_address(relocation).then_some(Place { address, symbol: relocation.symbol, number })
+        };
+        list.iter().enumerate().filter_map(place).filter(|place| place.address.is_aligned())
     }
 
     /// What the table of symbols has for a name.

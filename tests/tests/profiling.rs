@@ -97,3 +97,19 @@ fn it_sees_the_errors_of_those_who_have_nothing_to_do() {
         outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
     });
 }
+
+/// It has put itself where the program calls, before MPI was there.
+#[test]
+fn what_it_has_written_over_a_call_stays() {
+    in_lab(|lab| {
+        for bound in [&[][..], &["-x", "LD_BIND_NOW=1"]] {
+            let outcome = Job::new().options(bound).diarist(&compile("hooked", "mpicc")).run(lab);
+            for rank in outcome.survivors(&[]) {
+                let seen = outcome.diaries.first(rank, "seen").map(|entry| entry.text());
+                let what = format!("the tool sees both calls of rank {rank}, not {seen:?} ({bound:?})");
+                outcome.require(seen.as_deref() == Some("2"), &what).finalized(rank);
+            }
+            outcome.require(outcome.status == 0, "mpirun's exit status is 0").left_nothing();
+        }
+    });
+}
