@@ -11,7 +11,7 @@ const PMIX_INTERNAL: &str = "pmix/src/mca/psensor/psensor.h";
 
 fn main() {
     println!("cargo:rerun-if-env-changed=RINGWATCH_PMIX_INCLUDE");
-    for file in ["pmix.c", "prte.c", "ompi.c", "ringwatch_shims.h"] {
+    for file in ["pmix.c", "prte.c", "prte_nodes.c", "prte3.h", "ompi.c", "ringwatch_shims.h"] {
         println!("cargo:rerun-if-changed=src/{file}");
     }
     let include = pmix_include();
@@ -20,7 +20,7 @@ fn main() {
     for folder in [include.join("pmix"), include.clone(), include.join("..")] {
         pmix.flag("-isystem").flag(folder.to_str().expect("include folders are printable"));
     }
-    pmix.file("src/pmix.c").file("src/prte.c").compile("ringwatch_pmix_shims");
+    pmix.file("src/pmix.c").file("src/prte.c").file("src/prte_nodes.c").compile("ringwatch_pmix_shims");
     cc::Build::new()
         .std("gnu11")
         .warnings(true)

@@ -57,8 +57,20 @@ left_nothing() {
 
 before=$(traces)
 
-whole() { ((status == 0)) && says 'without a fault: result' && says 'the survivors went on: all held'; }
-run scripts/demo --fault kill-rank
+# Who asks for help gets it on standard output, and nothing else happens: there is no Debian 13 root to begin with.
+helps() {
+    local script
+    for script in scripts/*; do
+        [[ -f $script ]] || continue
+        XDG_CACHE_HOME="$work/none" "$script" --help >"$work/out" 2>"$work/said" </dev/null
+        status=$?
+        ((status == 0)) && says "scripts/${script##*/}" && [[ ! -s $work/said && ! -e $work/none ]] || return 1
+    done
+}
+check every_script_prints_help_and_starts_nothing helps
+
+whole() { ((status == 0)) && says 'without a fault: result' && says 'the survivors went on: all held' && says 'nobody saw an error: all held'; }
+run scripts/demo --fault kill-rank --fault replace-rank
 check a_demonstration_runs_from_beginning_to_end whole
 check a_demonstration_leaves_nothing left_nothing
 
@@ -112,6 +124,45 @@ run scripts/container env RINGWATCH_PMIX_INCLUDE=/nonexistent \
 named() { ((status != 0)) && says 'ringwatch: no PMIx headers in /nonexistent: install the package libpmix-dev'; }
 check a_build_without_pmix_names_the_package named
 
+# Who installs as root runs nothing that lies in the current folder.
+mkdir "$work/current"
+echo 'open("has-run", "w")' >"$work/current/sysconfig.py"
+# shellcheck disable=SC2016
+run scripts/container bash -c 'cd "$0" && /src/scripts/install --destdir /tmp/root && /src/scripts/uninstall --destdir /tmp/root' \
+    "/src/${work#"$PWD/"}/current"
+untouched() { ((status == 0)) && [[ ! -e $work/current/has-run ]]; }
+check nothing_in_the_current_folder_runs_when_it_is_installed untouched
+
+# What is installed is removed again, whatever else is there.
+# shellcheck disable=SC2016
+run scripts/container bash -c 'mkdir -p /tmp/root/usr/share/man/man1 && touch /tmp/root/usr/share/man/man1/other.1 &&
+    /src/scripts/install --destdir /tmp/root 2>/dev/null && cd /tmp/root && find . -type f | grep -c . &&
+    find . -name "ringwatch-events.1" && find . -name _ringwatch && /src/scripts/uninstall --destdir /tmp/root 2>/dev/null &&
+    find . ! -type d'
+exactly() {
+    ((status == 0)) && [[ $(tail -n 1 "$work/out") == ./usr/share/man/man1/other.1 ]] &&
+        (($(wc -l <"$work/out") == 4)) && says man1/ringwatch-events.1 && says zsh/
+}
+check exactly_what_was_installed_is_removed exactly
+
+# Real-time priority is for the members of a group, and the others' jobs run without it.
+# shellcheck disable=SC2016
+run scripts/container bash -c 'groupadd staff2 && useradd -m -G staff2 member && useradd -m other &&
+    /src/scripts/install --priority staff2 && for user in member other; do
+        setpriv --reuid $user --regid $user --init-groups env HOME=/home/$user timeout -k 1 -s KILL 30 \
+            mpirun --with-ft ulfm -n 1 sh -c "until ps -C ringwatchd -o pid= >/dev/null; do :; done
+                until ps -C ringwatchd -o user=,cls= | grep -E \"member +FF|other +TS\"; do :; done"
+    done'
+by_group() { ((status == 0)) && says '^member *FF' && says '^other *TS'; }
+check only_members_of_the_group_have_real_time_priority by_group
+
+# Nobody has a library of his own loaded into what has that right.
+run scripts/container /src/tests/drivers.sh
+kept_out() {
+    ((status == 0)) && (($(grep -c '^member none$' "$work/out") == 2)) && (($(grep -c '^other /tmp/own$' "$work/out") == 2))
+}
+check nobody_has_a_library_loaded_into_what_has_the_right kept_out
+
 # Whoever changes the kernel's autogroups puts them back, however it ends.
 autogroups=/proc/sys/kernel/sched_autogroup_enabled
 come_back() {
@@ -138,12 +189,14 @@ fi
 
 # Benchmarks give figures, whatever these are.
 measured() { ((status == 0)) && says "$1"; }
-run scripts/bench faults --fault kill-rank --runs 1
-check a_benchmark_of_a_fault_gives_figures_of_both measured 'Goals'
 run scripts/bench daemon --seconds 1
 check a_benchmark_of_the_daemon_gives_its_share_and_memory measured 'Goals'
-run scripts/bench transports --transport shared --transport udp-loopback --seconds 1 --survive 2 --silences 3
-check a_benchmark_of_transports_gives_their_costs measured 'one check of a flag'
+if [[ ${1:-} == --full ]]; then
+    run scripts/bench faults --fault kill-one-of-two --fault kill-rank --runs 1
+    check a_benchmark_of_a_fault_gives_figures_of_both measured 'Goals'
+    run scripts/bench transports --transport shared --transport udp-loopback --seconds 1 --survive 2 --silences 3
+    check a_benchmark_of_transports_gives_their_costs measured 'one check of a flag'
+fi
 
 came_back() { ((status == $1)); }
 if [[ $(uname -m) == x86_64 ]]; then
@@ -155,6 +208,14 @@ if [[ $(uname -m) == x86_64 ]]; then
     check virtual_machines_leave_nothing left_nothing
 else
     echo "skipped: the_status_of_a_virtual_machine_comes_back: the virtual machines are made for x86-64 only"
+fi
+
+# Packages come and go. With a network: rpm and lintian are downloaded.
+packed() { ((status == 0)) && says 'lintian checked' && says 'rpm checked' && says 'packages checked'; }
+if [[ ${1:-} == --full ]]; then
+    for revision in 1 2; do DEBEMAIL=packages@example.org scripts/package --revision $revision --out "$work/packages" >/dev/null; done
+    run scripts/container --net /src/tests/packages.sh "/src/${work#"$PWD/"}/packages"
+    check packages_are_installed_upgraded_and_removed_without_a_trace packed
 fi
 
 # A root from nothing, where the first try is killed in the midst of it.

@@ -3,6 +3,7 @@
  * and `io` (a place around the making of every window and of every file, of which another component does the work).
  * Declared without Open MPI's headers: the packaged ones do not compile. */
 #include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,7 +68,8 @@ static void finalize_bottom(void)
 }
 
 static const struct hook hook_component = {
-    .base = {BASE("hook", 1, 0, 0), .open = rw_rank_open, .close = rw_rank_close},
+    .base = {BASE("hook", 1, 0, 0), .open = rw_rank_open, .close = rw_rank_close,
+             .register_parameters = rw_rank_register_recovery},
     .init_bottom = init_bottom,
     .finalize_top = rw_rank_finalize_begins,
     .finalize_bottom = finalize_bottom,
@@ -233,5 +235,30 @@ static const struct io io_component = {
     .register_representation = register_representation,
 };
 RW_EXPORTED_TABLE(mca_io_ringwatch_component, io_component)
+
+/* ---- help messages ---- */
+
+/* opal_show_help and opal_show_vhelp, which are variables (opal/util/show_help.h). */
+typedef int (*show_help)(const char *file, const char *topic, int header, ...);
+typedef int (*show_list)(const char *file, const char *topic, int header, va_list values);
+static const show_list *stock_show;
+
+static int show_what_says_something(const char *file, const char *topic, int header, ...)
+{
+    int status = 0;
+    va_list values;
+    va_start(values, header);
+    if (rw_rank_has_to_say(file, topic)) {
+        status = (*stock_show)(file, topic, header, values);
+    }
+    va_end(values);
+    return status;
+}
+
+void rw_ompi_look_at_help(void *help, const void *list)
+{
+    stock_show = list;
+    *(show_help *) help = show_what_says_something;
+}
 
 const int rw_ompi_tables = 4;

@@ -11,18 +11,23 @@
 #include "src/mca/pnet/base/base.h"
 #include "src/mca/pnet/pnet.h"
 #include "src/mca/psensor/psensor.h"
+#include "src/mca/ptl/base/base.h"
 #include "src/server/pmix_server_ops.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "ringwatch_shims.h"
 
 #define LAUNCH_KEY "ringwatch.launch"
+#define KNOWN_DEAD "RINGWATCH_KNOWN_DEAD"
 #define STRINGIFY(x) #x
 #define VERSION(a, b, c) STRINGIFY(a) "." STRINGIFY(b) "." STRINGIFY(c)
 
-/* Structs that mpi-layer/src/meetings.rs and ishrink/src/runtime.rs have, too. */
+/* Structs that mpi-layer/src/constructors/connect_accept.rs has, too. */
 _Static_assert(sizeof(pmix_value_t) == 32 && offsetof(pmix_value_t, data) == 8, "pmix_value_t");
 _Static_assert(offsetof(pmix_info_t, flags) == 512 && offsetof(pmix_info_t, value) == 520, "pmix_info_t");
 _Static_assert(sizeof(pmix_info_t) == 552 && sizeof(pmix_key_t) == 512, "pmix_info_t");
@@ -121,9 +126,19 @@ static void net_deregister(pmix_namespace_t *job)
     rw_plugin_job_done(job->nspace);
 }
 
+/* A daemon other than prterun has started and is about to report to it (prted.c). The inventory itself stays as it is: PRRTE 3.0.8
+ * does not find the next daemon's report behind one. */
+static pmix_status_t net_collect_inventory(pmix_info_t directives[], size_t ndirs, pmix_list_t *inventory)
+{
+    (void) directives, (void) ndirs, (void) inventory;
+    rw_plugin_daemon_reports();
+    return PMIX_SUCCESS;
+}
+
 static pmix_pnet_module_t net_module = {
     .name = "ringwatch",
     .allocate = net_allocate,
+    .collect_inventory = net_collect_inventory,
     .setup_local_network = net_setup_local,
     .deregister_nspace = net_deregister,
 };
@@ -321,6 +336,64 @@ static pmix_status_t watched_lookup(const pmix_proc_t *proc, char **keys, const 
     return status;
 }
 
+static pmix_server_fencenb_fn_t stock_fence;
+
+/* A fence that the processes of this node have entered: what PMIx has passed stays until its callback. */
+struct postponed_fence {
+    const pmix_proc_t *procs;
+    size_t nprocs;
+    const pmix_info_t *info;
+    size_t ninfo;
+    char *data;
+    size_t ndata;
+    pmix_modex_cbfunc_t callback;
+    void *argument;
+};
+
+static void note_who_has_committed(void);
+
+static pmix_status_t watched_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
+                                   char *data, size_t ndata, pmix_modex_cbfunc_t callback, void *argument)
+{
+    struct postponed_fence *fence = malloc(sizeof *fence);
+    if (NULL == fence) {
+        return PMIX_ERR_NOMEM;
+    }
+    *fence = (struct postponed_fence) {procs, nprocs, info, ninfo, data, ndata, callback, argument};
+    note_who_has_committed();
+    if (rw_plugin_holds_fence(fence, procs, nprocs)) {
+        return PMIX_SUCCESS;
+    }
+    free(fence);
+    return stock_fence(procs, nprocs, info, ninfo, data, ndata, callback, argument);
+}
+
+void rw_pmix_fence(void *postponed)
+{
+    struct postponed_fence *fence = postponed;
+    pmix_status_t status = stock_fence(fence->procs, fence->nprocs, fence->info, fence->ninfo, fence->data, fence->ndata,
+                                       fence->callback, fence->argument);
+    if (PMIX_SUCCESS != status) {
+        fence->callback(status, NULL, 0, fence->argument, NULL, NULL);
+    }
+    free(fence);
+}
+
+static pmix_server_spawn_fn_t stock_spawn;
+
+/* The node of prterun may be the last one to hear of a death. Open MPI spawns one program at a time. */
+static pmix_status_t spawn_with_what_is_known(const pmix_proc_t *proc, const pmix_info_t job_info[], size_t ninfo,
+                                              const pmix_app_t apps[], size_t napps, pmix_spawn_cbfunc_t callback,
+                                              void *data)
+{
+    char known[16];
+    snprintf(known, sizeof known, "%u", rw_plugin_known_dead());
+    if (0 < napps) {
+        PMIx_Setenv(KNOWN_DEAD, known, true, (char ***) &apps[0].env);
+    }
+    return stock_spawn(proc, job_info, ninfo, apps, napps, callback, data);
+}
+
 static pmix_server_dmodex_req_fn_t stock_modex;
 
 /* PRRTE 3.0.8 takes a job that it has forgotten for one that it is yet to hear of, and waits (dmodex_req). */
@@ -343,8 +416,39 @@ static pmix_status_t client_finalizes(const pmix_proc_t *proc, void *object, pmi
     return stock_finalized(proc, object, callback, data);
 }
 
+static pmix_ptl_pending_cbfunc_t stock_connection_handler;
+
+/* In PMIx's own thread, before PMIx reads what the other end says of itself. */
+static void handle_connection(int sd, short args, void *data)
+{
+    pmix_pending_connection_t *pending = data;
+    if (rw_plugin_admits(pending->sd)) {
+        stock_connection_handler(sd, args, data);
+        return;
+    }
+    close(pending->sd);
+    PMIX_RELEASE(pending);
+}
+
+/* Who was connected before is asked, too: PMIx sees the end of a connection that is shut down. */
+static void guard_connections(void)
+{
+    if (NULL == pmix_ptl_base.listener.cbfunc || handle_connection == pmix_ptl_base.listener.cbfunc) {
+        return;
+    }
+    stock_connection_handler = pmix_ptl_base.listener.cbfunc;
+    pmix_ptl_base.listener.cbfunc = handle_connection;
+    for (int n = 0; n < pmix_server_globals.clients.size; n++) {
+        pmix_peer_t *peer = pmix_pointer_array_get_item(&pmix_server_globals.clients, n);
+        if (NULL != peer && 0 <= peer->sd && !rw_plugin_admits(peer->sd)) {
+            shutdown(peer->sd, SHUT_RDWR);
+        }
+    }
+}
+
 void rw_pmix_watch_clients(void)
 {
+    guard_connections();
     if (NULL != pmix_host_server.client_finalized && client_finalizes != pmix_host_server.client_finalized) {
         stock_finalized = pmix_host_server.client_finalized;
         pmix_host_server.client_finalized = client_finalizes;
@@ -353,8 +457,18 @@ void rw_pmix_watch_clients(void)
         stock_modex = pmix_host_server.direct_modex;
         pmix_host_server.direct_modex = modex_of_the_living;
     }
+    if (NULL != pmix_host_server.fence_nb && watched_fence != pmix_host_server.fence_nb) {
+        stock_fence = pmix_host_server.fence_nb;
+        pmix_host_server.fence_nb = watched_fence;
+        /* Else PMIx carries out a fence of processes of this node alone by itself, and nobody hears of it. */
+        pmix_server_globals.fence_localonly_opt = false;
+    }
     if (NULL != pmix_host_server.connect && NULL != pmix_host_server.fence_nb) {
         pmix_host_server.connect = connect_by_fence;
+    }
+    if (NULL != pmix_host_server.spawn && spawn_with_what_is_known != pmix_host_server.spawn) {
+        stock_spawn = pmix_host_server.spawn;
+        pmix_host_server.spawn = spawn_with_what_is_known;
     }
     if (NULL != pmix_host_server.lookup && watched_lookup != pmix_host_server.lookup) {
         stock_lookup = pmix_host_server.lookup;
@@ -404,11 +518,8 @@ void rw_pmix_end_exchanges_with_the_dead(void)
 }
 
 /* In PMIx's own thread. Who has told the others how to be reached has opened Open MPI's components before. */
-static void look_at_clients(int fd, short what, void *data)
+static void note_who_has_committed(void)
 {
-    (void) fd, (void) what;
-    pmix_shift_caddy_t *caddy = data;
-    PMIX_RELEASE(caddy);
     for (int n = 0; n < pmix_server_globals.clients.size; n++) {
         pmix_peer_t *peer = pmix_pointer_array_get_item(&pmix_server_globals.clients, n);
         if (NULL != peer && NULL != peer->info && peer->info->modex_recvd && NULL != peer->nptr
@@ -416,6 +527,14 @@ static void look_at_clients(int fd, short what, void *data)
             rw_plugin_client_has_committed(peer->nptr->nspace, peer->info->pname.rank);
         }
     }
+}
+
+static void look_at_clients(int fd, short what, void *data)
+{
+    (void) fd, (void) what;
+    pmix_shift_caddy_t *caddy = data;
+    PMIX_RELEASE(caddy);
+    note_who_has_committed();
 }
 
 void rw_pmix_look_at_clients(void)
@@ -442,6 +561,17 @@ const char *rw_pmix_in_parameter_file(const char *name)
     PMIX_LIST_FOREACH (line, &pmix_mca_base_var_file_values, pmix_mca_base_var_file_value_t) {
         if (0 == strcmp(line->mbvfv_var, name)) {
             return line->mbvfv_value;
+        }
+    }
+    return NULL;
+}
+
+const char *rw_pmix_name_in_parameter_file(size_t index)
+{
+    pmix_mca_base_var_file_value_t *line;
+    PMIX_LIST_FOREACH (line, &pmix_mca_base_var_file_values, pmix_mca_base_var_file_value_t) {
+        if (0 == index--) {
+            return line->mbvfv_var;
         }
     }
     return NULL;

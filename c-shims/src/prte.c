@@ -11,10 +11,21 @@
 #include "src/class/pmix_pointer_array.h"
 #include "src/mca/base/pmix_mca_base_var.h"
 
+#include "prte3.h"
 #include "ringwatch_shims.h"
 
 enum { STATE_TERMINATED = 20, STATE_ERROR = 50, STATE_COMM_FAILED = 56 };
+enum { /* src/mca/plm/plm_types.h */
+    JOB_STATE_MAP = 5,
+    JOB_STATE_MAPPED = 6,
+    JOB_STATE_TERMINATED = 31,
+    JOB_STATE_ERROR = 50,
+    JOB_STATE_ABORT_ORDERED = 61,
+    JOB_STATE_MAP_FAILED = 69
+};
+enum { JOB_FLAG_ERR_REPORTED = 0x4000, PROC_FLAG_TERM_REPORTED = 0x4000 }; /* src/util/attr.h */
 enum { TAG_DIRECT_MODEX = 50, TAG_DIRECT_MODEX_ANSWER = 51 }; /* src/rml/rml_types.h */
+enum { TAG_RINGWATCH = 0x7277 };                              /* above PRRTE's own, which end with 100 */
 
 typedef void (*state_callback)(int fd, short what, void *caddy);
 
@@ -28,7 +39,7 @@ struct proc_state { /* prte_state_t, src/mca/state/state.h */
 struct state_caddy { /* prte_state_caddy_t, same file */
     pmix_object_t super;
     struct event event;
-    void *job;
+    struct job *job;
     int32_t job_state;
     pmix_proc_t name;
     uint32_t proc_state;
@@ -61,66 +72,179 @@ struct process_info { /* the head of prte_process_info_t, src/util/proc_info.h *
     pmix_rank_t daemons;
 };
 
-struct job { /* the head of prte_job_t since 3.0.5, src/runtime/prte_globals.h */
-    pmix_list_item_t super;
-    int exit_code;
-    char **personality;
-    void *schizo;
-    pmix_nspace_t nspace;
-    char *session_dir;
-    int index;
-    pmix_rank_t offset;
-    pmix_pointer_array_t *apps;
-};
-
-struct app { /* the head of prte_app_context_t, same file */
-    pmix_object_t super;
-    struct job *job;
-    uint32_t index;
-    char *app;
-    int32_t num_procs;
-    pmix_pointer_array_t procs;
-    int32_t state;
-    pmix_rank_t first_rank;
-    char **argv;
-    char **env;
-};
-
 /* PRRTE's own callbacks: of processes that have ended, and of all errors. */
 static state_callback stock_terminated, stock_error;
+
+/* Its list of jobs, and its functions to find one there, and to tell PMIx of one. */
+static pmix_pointer_array_t **jobs;
+static struct job *(*find_job)(const pmix_nspace_t nspace);
+static int (*register_job)(struct job *job);
+
+/* A daemon forgets a job when its own processes have ended (track_procs in state_prted.c), and then drops each call to connect
+ * a process that is spawned there with those of the job that live elsewhere (prte_grpcomm_base_get_tracker). */
+static void terminated(int fd, short what, struct state_caddy *caddy)
+{
+    struct job *job = NULL == jobs ? NULL : find_job(caddy->name.nspace);
+    if (NULL == job || !rw_plugin_keeps_job(caddy->name.nspace)) {
+        stock_terminated(fd, what, caddy);
+        return;
+    }
+    /* With the last one of the job its daemon says so of all that it has not reported, and by then has sent their output. */
+    struct proc *proc = pmix_pointer_array_get_item(job->procs, (int) caddy->name.rank);
+    if (NULL != proc) {
+        proc->flags &= (uint16_t) ~PROC_FLAG_TERM_REPORTED;
+    }
+    struct map *map = job->map;
+    job->map = NULL;
+    PMIX_RETAIN(job);
+    pmix_nspace_t nspace;
+    PMIX_LOAD_NSPACE(nspace, caddy->name.nspace);
+    stock_terminated(fd, what, caddy);
+    job->map = map;
+    if (NULL != find_job(nspace) || NULL == map || !rw_prte3_is_elsewhere(job)) {
+        PMIX_RELEASE(job);
+        return;
+    }
+    pmix_pointer_array_set_item(*jobs, job->index, job);
+}
+
+/* PMIx has forgotten the job as well. */
+void rw_prte3_tell_pmix(const char *nspace)
+{
+    pmix_nspace_t key;
+    PMIX_LOAD_NSPACE(key, nspace);
+    struct job *job = NULL == jobs ? NULL : find_job(key);
+    if (NULL != job && NULL != job->map) {
+        register_job(job);
+    }
+}
+
+void rw_prte3_keep_jobs(void *list, void *tell_pmix)
+{
+    register_job = (int (*)(struct job *)) tell_pmix;
+    jobs = list;
+}
 
 static void on_state(int fd, short what, void *data)
 {
     struct state_caddy *caddy = data;
-    state_callback stock = STATE_TERMINATED == caddy->proc_state ? stock_terminated : stock_error;
     if (RW_PRTE_HANDLED == rw_plugin_proc_state(caddy->name.nspace, caddy->name.rank, caddy->proc_state)) {
         PMIX_RELEASE(caddy);
-        return;
+    } else if (STATE_TERMINATED == caddy->proc_state) {
+        terminated(fd, what, caddy);
+    } else {
+        stock_error(fd, what, data);
     }
-    stock(fd, what, data);
 }
 
 /* PRRTE's own callback for errors of a whole job. With a null job, for which PRRTE leaves the state unset, it is told of
  * one error only: a message to a daemon could not be sent. */
 static state_callback stock_job_error;
 
+static void job_failed(int fd, short what, struct state_caddy *caddy)
+{
+    struct job *job = caddy->job;
+    int32_t state = job->state;
+    int meaning = rw_plugin_job_failed(job->nspace, caddy->job_state);
+    if (RW_JOB_NAMELESS == meaning) {
+        PMIX_RELEASE(caddy);
+        return;
+    }
+    if (RW_JOB_NEVER_RAN == meaning) {
+        job->exit_code = 0;
+        if (!PMIX_NSPACE_INVALID(job->launcher) && NULL == find_job(job->launcher)) {
+            job->flags |= JOB_FLAG_ERR_REPORTED; /* prte_dump_aborted_procs would complain of that */
+        }
+    }
+    PMIX_RETAIN(job);
+    stock_job_error(fd, what, caddy);
+    if (RW_JOB_ENDS == meaning) {
+        job->state = state;
+    }
+    PMIX_RELEASE(job);
+}
+
 static void on_job_error(int fd, short what, void *data)
 {
     struct state_caddy *caddy = data;
     if (NULL == caddy->job && RW_PRTE_HANDLED == rw_plugin_send_failed()) {
         PMIX_RELEASE(caddy);
-        return;
+    } else if (NULL == caddy->job || NULL == find_job) {
+        stock_job_error(fd, what, data);
+    } else {
+        job_failed(fd, what, caddy);
     }
-    stock_job_error(fd, what, data);
 }
 
-bool rw_prte3_wrap(void *proc_states, void *job_states)
+void rw_prte3_abort(void *activate, const char *nspace)
+{
+    pmix_nspace_t key;
+    PMIX_LOAD_NSPACE(key, nspace);
+    struct job *job = find_job(key);
+    if (NULL != job) {
+        ((void (*)(struct job *, int32_t)) activate)(job, JOB_STATE_ABORT_ORDERED);
+    }
+}
+
+/* PRRTE's own callbacks for a job that is to be mapped, one that has been, and one whose processes have ended. */
+static state_callback stock_map, stock_mapped, stock_job_terminated;
+
+static void on_map(int fd, short what, void *data)
+{
+    struct state_caddy *caddy = data;
+    if (NULL == caddy->job || !rw_plugin_postpones_map(caddy->job->nspace, caddy)) {
+        stock_map(fd, what, data);
+    }
+}
+
+static void on_mapped(int fd, short what, void *data)
+{
+    struct state_caddy *caddy = data;
+    if (NULL != caddy->job && rw_plugin_refuses(caddy->job->nspace)) {
+        caddy->job_state = JOB_STATE_MAP_FAILED;
+        job_failed(fd, what, caddy);
+        return;
+    }
+    stock_mapped(fd, what, data);
+}
+
+static void on_job_terminated(int fd, short what, void *data)
+{
+    struct state_caddy *caddy = data;
+    if (NULL == caddy->job || !rw_plugin_awaits_output(caddy->job->nspace, caddy)) {
+        stock_job_terminated(fd, what, data);
+    }
+}
+
+void rw_prte3_resume(void *postponed)
+{
+    struct state_caddy *caddy = postponed;
+    event_active(&caddy->event, EV_WRITE, 1);
+}
+
+static void put_before(struct proc_state *state, state_callback callback, state_callback *stock)
+{
+    if (callback != state->callback) {
+        *stock = state->callback;
+        state->callback = callback;
+    }
+}
+
+bool rw_prte3_wrap(void *proc_states, void *job_states, void *find)
 {
     struct proc_state *state;
+    find_job = (struct job *(*)(const pmix_nspace_t)) find;
     PMIX_LIST_FOREACH (state, (pmix_list_t *) job_states, struct proc_state) {
-        if (STATE_ERROR == state->job_state && on_job_error != state->callback) {
-            stock_job_error = state->callback;
-            state->callback = on_job_error;
+        if (JOB_STATE_ERROR == state->job_state) {
+            put_before(state, on_job_error, &stock_job_error);
+        } else if (NULL == find) {
+            continue;
+        } else if (JOB_STATE_MAP == state->job_state) {
+            put_before(state, on_map, &stock_map);
+        } else if (JOB_STATE_MAPPED == state->job_state) {
+            put_before(state, on_mapped, &stock_mapped);
+        } else if (JOB_STATE_TERMINATED == state->job_state) {
+            put_before(state, on_job_terminated, &stock_job_terminated);
         }
     }
     PMIX_LIST_FOREACH (state, (pmix_list_t *) proc_states, struct proc_state) {
@@ -188,17 +312,60 @@ void rw_prte3_answer_for_the_ended(void *messages, void *send)
     }
 }
 
-/* Where PRRTE, which keeps its parameters in PMIx's registry, has the value of one that nobody has set. */
-static void *unset(const char *framework, const char *component, const char *parameter)
+static void on_told(int status, pmix_proc_t *sender, pmix_data_buffer_t *message, uint32_t tag, void *data)
+{
+    (void) status, (void) tag, (void) data;
+    pmix_byte_object_t bytes;
+    int32_t one = 1;
+    if (PMIX_SUCCESS == PMIx_Data_unpack(NULL, message, &bytes, &one, PMIX_BYTE_OBJECT)) {
+        rw_plugin_told(sender->rank, (const uint8_t *) bytes.bytes, bytes.size);
+        PMIX_BYTE_OBJECT_DESTRUCT(&bytes);
+    }
+}
+
+void rw_prte3_listen(void *receive)
+{
+    pmix_proc_t anybody = {.rank = PMIX_RANK_WILDCARD};
+    ((void (*)(pmix_proc_t *, uint32_t, bool, message_callback, void *)) receive)(&anybody, TAG_RINGWATCH, true, on_told,
+                                                                                  NULL);
+}
+
+bool rw_prte3_tell(void *send, uint32_t daemon, const uint8_t *bytes, size_t length)
+{
+    pmix_byte_object_t object = {.bytes = (char *) bytes, .size = length};
+    pmix_data_buffer_t *message = PMIx_Data_buffer_create();
+    if (NULL != message && PMIX_SUCCESS == PMIx_Data_pack(NULL, message, &object, 1, PMIX_BYTE_OBJECT)
+        && 0 == ((int (*)(pmix_rank_t, pmix_data_buffer_t *, uint32_t)) send)(daemon, message, TAG_RINGWATCH)) {
+        return true;
+    }
+    if (NULL != message) {
+        PMIx_Data_buffer_release(message);
+    }
+    return false;
+}
+
+/* Where PRRTE, which keeps its parameters in PMIx's registry, has the value of one, and who has set it. */
+static void *value_of(const char *framework, const char *component, const char *parameter,
+                      pmix_mca_base_var_source_t *source)
 {
     void *storage = NULL;
-    pmix_mca_base_var_source_t source = PMIX_MCA_BASE_VAR_SOURCE_MAX;
     int index = pmix_mca_base_var_find("prte", framework, component, parameter);
-    if (0 > index || PMIX_SUCCESS != pmix_mca_base_var_get_value(index, &storage, &source, NULL)
-        || PMIX_MCA_BASE_VAR_SOURCE_DEFAULT != source) {
-        return NULL;
-    }
-    return storage;
+    return 0 > index || PMIX_SUCCESS != pmix_mca_base_var_get_value(index, &storage, source, NULL) ? NULL : storage;
+}
+
+/* The same of one that nobody has set. */
+static void *unset(const char *framework, const char *component, const char *parameter)
+{
+    pmix_mca_base_var_source_t source = PMIX_MCA_BASE_VAR_SOURCE_MAX;
+    void *storage = value_of(framework, component, parameter, &source);
+    return PMIX_MCA_BASE_VAR_SOURCE_DEFAULT == source ? storage : NULL;
+}
+
+int rw_prte3_number(const char *framework, const char *component, const char *parameter)
+{
+    pmix_mca_base_var_source_t source;
+    const int *storage = value_of(framework, component, parameter, &source);
+    return NULL == storage ? 0 : *storage;
 }
 
 bool rw_prte3_switch_on(const char *framework, const char *parameter)

@@ -1,8 +1,10 @@
 //! What comes from files that people write, or keep.
 
+use cli::{parameter_file, timeline, values};
+use node_abi::{leftovers, order, ports};
 use propagation::topology::{from_file, from_host_names, spread};
-use rdma_heartbeat::history::{self, Event, timeline};
-use rdma_heartbeat::{distribution, leftovers, order, parameter_file, ports, values};
+use rdma_heartbeat::history::{self, Event};
+use rdma_heartbeat::report::distribution;
 
 /// The names of a job's hosts in the first line, and below a topology file: in the ring that follows from it, or from
 /// the names alone, every node comes once.

@@ -5,8 +5,8 @@
 //!
 //! | module | parsers |
 //! |---|---|
-//! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags and RDMA ports |
-//! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment |
+//! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags and RDMA ports, and of event loggers |
+//! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment, packets and the file of an event logger |
 //! | [`files`] | topology, parameter file and its folder, histories for people, names in /dev/shm |
 //! | [`sealed`] | packets between the plugin or a service and `ringwatchd`, in strange hands |
 //! | [`system`] | what the kernel says about processes, sockets and RDMA ports, streams, names of ports and jobs |
@@ -14,32 +14,10 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
 pub mod files;
 pub mod local;
 pub mod network;
 pub mod sealed;
 pub mod system;
 pub mod words;
-
-/// Takes values out of bytes, as long as there are any.
-struct Bytes<'a>(&'a [u8]);
-
-impl<'a> Bytes<'a> {
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn word(&mut self) -> Option<u32> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u32::from_le_bytes(*first))
-    }
-
-    fn value<T: serde::Deserialize<'a>>(&mut self) -> Option<T> {
-        let (value, rest) = postcard::take_from_bytes(self.0).ok()?;
-        self.0 = rest;
-        Some(value)
-    }
-}

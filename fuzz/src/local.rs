@@ -6,22 +6,25 @@ use std::net::{Ipv4Addr, Shutdown};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use node_abi::event_loggers::{FromLogger, ToLogger, loggers_of};
+use node_abi::greeting::{Caller, Place, ToolKey, introduce};
+use node_abi::launch::{FromDaemon, LaunchData, Spawned, Startup, ToDaemon, Unreadable, decode, encode};
+use node_abi::parameters::{DEFINITIONS, parse_duration, read, show};
+use node_abi::seal::{Direction, Opener};
+use node_abi::segment::Segment;
+use node_abi::versions::{Refusal, is_pmix, sentence, told_by_daemon};
+use openmpi_internals::release::of_text;
+use platform::interfaces::is_meant;
 use propagation::{Config, Time};
-use rdma_heartbeat::greeting::{Caller, Place, ToolKey, introduce};
+use rdma_heartbeat::detector::job::Job;
+use rdma_heartbeat::detector::lifeline;
+use rdma_heartbeat::detector::watch::Watch;
 use rdma_heartbeat::history;
-use rdma_heartbeat::interfaces::is_meant;
-use rdma_heartbeat::job::Job;
-use rdma_heartbeat::launch::{FromDaemon, LaunchData, Spawned, Startup, ToDaemon, Unreadable, decode, encode};
-use rdma_heartbeat::lifeline;
+use rdma_heartbeat::logger::store::Store;
 use rdma_heartbeat::offload::{Assignment, FromService, ToService};
-use rdma_heartbeat::parameters::{DEFINITIONS, parse_duration, read, show};
-use rdma_heartbeat::seal::{Direction, Opener};
-use rdma_heartbeat::segment::Segment;
-use rdma_heartbeat::status::Report;
-use rdma_heartbeat::versions::{Refusal, is_pmix, of_open_mpi, sentence, told_by_daemon};
-use rdma_heartbeat::watch::Watch;
+use rdma_heartbeat::report::status::Report;
 
-use crate::Bytes;
+use crate::bytes::Bytes;
 
 /// Launch data, and every packet between the plugin, `ringwatchd` and the one that serves a host: what can be read can be written and read again.
 pub fn packets(bytes: &[u8]) {
@@ -113,7 +116,7 @@ pub fn releases(bytes: &[u8]) {
         assert!(opened.is_none_or(|opened| opened == refusal && !sentence(&[opened]).contains(char::is_control)));
     }
     let text = String::from_utf8_lossy(bytes);
-    let numbers = of_open_mpi(&text).is_some() || prte_hooks::numbers(&text).is_some() || is_pmix(&text, "5.0.7");
+    let numbers = of_text(&text).is_some() || prte_hooks::numbers(&text).is_some() || is_pmix(&text, "5.0.7");
     assert!(!numbers || text.contains(|c: char| c.is_ascii_digit()));
     assert!(told_by_daemon(&text).is_none_or(|release| text.contains(release) && !release.is_empty()));
 }
@@ -184,11 +187,12 @@ fn look(segment: &Segment) {
 pub(crate) fn launch() -> LaunchData {
     let values = DEFINITIONS.map(|definition| definition.default.to_owned());
     LaunchData {
-        version: rdma_heartbeat::launch::LAUNCH_VERSION,
+        version: node_abi::launch::LAUNCH_VERSION,
         job: 1,
         key: [7; 32],
         nspace: "job@1".into(),
         universe: 2,
+        hosts: Default::default(),
         ring: vec![],
         rank_nodes: vec![0, 0, 1, 1],
         rendezvous: Vec::new(),
@@ -204,7 +208,7 @@ pub(crate) fn launch() -> LaunchData {
 
 /// When a process counts as stopped, from any samples: never before it has been seen so for the limit.
 pub fn stops(bytes: &[u8]) {
-    use rdma_heartbeat::stopped::StopCount;
+    use rdma_heartbeat::detector::stopped::StopCount;
     let (mut bytes, limit) = (Bytes(bytes), Duration::from_millis(100));
     let (mut count, mut now, mut stopped_since) = (StopCount::default(), Time::ZERO, None);
     while let Some(word) = bytes.word() {
@@ -218,4 +222,25 @@ pub fn stops(bytes: &[u8]) {
             assert!(stopped_since.is_some_and(|(since, _)| now - since >= limit));
         }
     }
+}
+
+/// What a rank and the event logger of its node say to each other, and a file of a logger in which whatever stands.
+pub fn logger_packets(bytes: &[u8]) {
+    if let Ok(packet) = decode::<ToLogger>(bytes) {
+        let again = encode(&packet).expect("what was read can be written");
+        assert_eq!(decode::<ToLogger>(&again), Ok(packet));
+    }
+    if let Ok(packet) = decode::<FromLogger>(bytes) {
+        let again = encode(&packet).expect("what was read can be written");
+        assert_eq!(decode::<FromLogger>(&again), Ok(packet));
+    }
+    let file = nix::sys::memfd::memfd_create(c"logger", nix::sys::memfd::MFdFlags::MFD_CLOEXEC);
+    let mut file = File::from(file.expect("memory for a file"));
+    if file.write_all(bytes).is_ok() {
+        let store = Store::open(Some(file.into()), false);
+        assert!(store.holdings().count() <= bytes.len());
+    }
+    let ring: Vec<u32> = bytes.iter().take(9).map(|byte| u32::from(*byte)).collect();
+    let nodes = loggers_of(u32::from(bytes.first().copied().unwrap_or(0)), &ring, ring.len() as u32, 3);
+    assert!(nodes.len() <= 7 && (ring.is_empty() || nodes.len() % 2 == 1));
 }

@@ -4,19 +4,23 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use event_log::logger::round::Position;
 use propagation::wire::{BODY_AT, Opener, Sealer};
 use propagation::{
     Action, Config, EndReason, Member, Message, NodeId, NodeReason, RankReason, RingOrder, Strategy, Time,
 };
 use rdma_heartbeat::history::courier::{Collector, Reporter, Told};
 use rdma_heartbeat::history::{Event, History};
-use rdma_heartbeat::rendezvous::{Rendezvous, Step};
+use rdma_heartbeat::logger::store::Store;
+use rdma_heartbeat::logger::words::{self, Word};
+use rdma_heartbeat::logger::writer::{Outcome, Writer};
+use rdma_heartbeat::session::rendezvous::{Rendezvous, Step};
 use rdma_heartbeat::transport::verbs::words::{Answer, Offer, understand};
 use rdma_heartbeat::transport::{AtOnce, Flags, SharedMemory};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Bytes;
+use crate::bytes::Bytes;
 
 const KEY: [u8; 32] = [7; 32];
 const JOB: u64 = 1;
@@ -139,7 +143,7 @@ pub fn rendezvous(bytes: &[u8]) {
 /// Any records of another node, and any answers of node 0.
 pub fn records(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
-    let (mut collector, mut history) = (Collector::default(), History::new("job@1", 0, None));
+    let (mut collector, mut history) = (Collector::default(), History::new("job@1", Default::default(), 0, None));
     let mut reporter = Reporter::new(0, MS);
     let mut sent = 0;
     for step in 0..STEPS {
@@ -198,4 +202,30 @@ pub fn words(bytes: &[u8]) {
         assert_eq!(flags.look(now), None);
     }
     assert_eq!((flags.incoming(), flags.outgoing(), flags.counters().seen), (None, None, 0));
+}
+
+/// What another node's event logger says: it can be said again, and neither the node that keeps a sequence nor the writer of one
+/// asks for anything without bound.
+pub fn logger_words(bytes: &[u8]) {
+    let Some(said) = words::read(bytes) else { return };
+    let again = words::pack(&said).concat();
+    assert_eq!(words::read(&again).as_ref(), Some(&said));
+    let who = node_abi::event_loggers::Writer { rank: 1, incarnation: 1, attempt: 0 };
+    let (mut writer, mut store) = (Writer::new(who, 1, &[1, 2, 3], false), Store::open(None, true));
+    let mut out = Outcome::default();
+    writer.take(Time::ZERO, Position::START, &mut out);
+    for (step, word) in (0_u32..).zip(said) {
+        let mut out = Outcome::default();
+        match word {
+            Word::Request { rank, output, request } => {
+                if let Some(answer) = store.handle(rank, output, request) {
+                    assert!(words::pack(&[answer]).concat().len() <= words::MOST_BYTES);
+                }
+            }
+            word => writer.hear(step * MS, 1 + step % 3, word, &mut out),
+        }
+        writer.tick(step * 20 * MS, &mut out);
+        assert!(out.words.len() <= 3 * STEPS && out.packets.len() <= STEPS);
+        assert!(out.words.iter().all(|(_, word)| words::pack(std::slice::from_ref(word)).len() == 1));
+    }
 }

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::Write;
 
 use nix::unistd::pipe;
-use rdma_heartbeat::control::Received;
-use rdma_heartbeat::launch::Startup;
+use node_abi::launch::Startup;
+use node_abi::seal::{Direction, Opener, Sealer};
 use rdma_heartbeat::offload::pipe::Pipe;
-use rdma_heartbeat::seal::{Direction, Opener, Sealer};
+use rdma_heartbeat::session::control::Received;
 
-use crate::Bytes;
+use crate::bytes::Bytes;
 use crate::local::launch;
 
 /// Most steps of one sequence.
@@ -98,7 +98,7 @@ pub fn sealed(bytes: &[u8]) {
 }
 
 fn seal(sealer: &mut Sealer, number: u32) -> Vec<u8> {
-    let mut packet = rdma_heartbeat::launch::encode(&number).expect("a number can be written");
+    let mut packet = node_abi::launch::encode(&number).expect("a number can be written");
     sealer.seal(&mut packet);
     packet
 }
@@ -111,7 +111,7 @@ fn startup(incarnation: u32) -> Startup {
         roster: None,
         runtime_pid: 0,
         runtime_started: 0,
-        tools: rdma_heartbeat::greeting::Place::default(),
+        tools: node_abi::greeting::Place::default(),
         spawned: Vec::new(),
         known: Vec::new(),
     }

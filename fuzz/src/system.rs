@@ -4,14 +4,15 @@ use std::ffi::CString;
 use std::net::Ipv6Addr;
 
 use nix::unistd::{pipe, write};
-use rdma_heartbeat::control::Received;
-use rdma_heartbeat::jobs::Jobs;
+use node_abi::jobs::Jobs;
+use node_abi::ports::{Asked, asked, members, number_of, owner};
+use node_abi::rank_environment::names_rank;
+use platform::privileges::permitted_in;
+use platform::procfs::{Sample, dumps_core, is_about_to_stop, number_in, stops};
 use rdma_heartbeat::offload::pipe::Pipe;
 use rdma_heartbeat::offload::{Assignment, FromService, ToService};
-use rdma_heartbeat::ports::{Asked, asked, members, number_of, owner};
-use rdma_heartbeat::privileges::permitted_in;
-use rdma_heartbeat::procfs::{Sample, dumps_core, is_about_to_stop, names_rank, number_in, stops};
-use rdma_heartbeat::status::names_in;
+use rdma_heartbeat::report::status::names_in;
+use rdma_heartbeat::session::control::Received;
 use rdma_heartbeat::transport::verbs::port;
 use serde::de::DeserializeOwned;
 

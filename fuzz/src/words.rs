@@ -2,14 +2,14 @@
 
 use std::ffi::CString;
 
-use rdma_heartbeat::request::{first_shell, is_yes, leaves_in, starts_ranks_stopped};
+use node_abi::request::{first_shell, is_yes, leaves_in, starts_ranks_stopped};
 use scope::Scope;
 use uniformity::Uniformity;
 
 // The component is a library for MPI processes, which other programs cannot link.
-#[path = "../../mpi-layer/src/scope.rs"]
+#[path = "../../mpi-layer/src/properties/error_scope.rs"]
 pub mod scope;
-#[path = "../../mpi-layer/src/uniformity.rs"]
+#[path = "../../mpi-layer/src/properties/error_uniformity.rs"]
 pub mod uniformity;
 
 /// Values of info keys: a word has one meaning, whose own word has the same, and longer words have none.
@@ -18,11 +18,11 @@ pub fn values(bytes: &[u8]) {
     let scope = Scope::parse(&word);
     let uniformity = Uniformity::parse(&word);
     if let Some(scope) = scope {
-        assert_eq!((Scope::parse(scope.word()), Scope::of(scope.value())), (Some(scope), scope));
+        assert_eq!((Scope::parse(scope.word()), Scope::from_value(scope.value())), (Some(scope), scope));
     }
     if let Some(uniformity) = uniformity {
         assert_eq!(Uniformity::parse(uniformity.word()), Some(uniformity));
-        assert_eq!(Uniformity::of(uniformity.value()), uniformity);
+        assert_eq!(Uniformity::from_value(uniformity.value()), uniformity);
     }
     let longer = CString::new([word.to_bytes(), b" "].concat()).expect("a text without zeros");
     assert!(Scope::parse(&longer).is_none() && Uniformity::parse(&longer).is_none());

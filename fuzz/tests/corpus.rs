@@ -26,6 +26,8 @@ targets! {
     records: fuzz::network::records;
     words: fuzz::network::words;
     offers: fuzz::network::offers;
+    logger_words: fuzz::network::logger_words;
+    logger_packets: fuzz::local::logger_packets;
     packets: fuzz::local::packets;
     greetings: fuzz::local::greetings;
     answers: fuzz::local::answers;

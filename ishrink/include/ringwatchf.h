@@ -3,7 +3,7 @@
 ! -lringwatch.  ringwatch.h has what the functions do.  The variables of
 ! the new communicator and of the error codes change until the request
 ! has completed: they need the attribute asynchronous, like the buffer
-! of an MPI_Irecv.
+! of an MPI_Irecv.  So does memory that is registered for checkpoints.
       interface
         subroutine MPIX_Comm_ishrink(comm, newcomm, request, ierror)
           integer, intent(in) :: comm
@@ -32,7 +32,31 @@
           integer, intent(out), asynchronous :: intercomm
           integer, intent(out) :: request, ierror
         end subroutine
+        subroutine RW_Checkpoint_begin(ierror)
+          integer, intent(out) :: ierror
+        end subroutine
+        subroutine RW_Checkpoint_register(id, buf, count, datatype,     &
+     &      ierror)
+          import :: MPI_COUNT_KIND
+!GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+          type(*), dimension(*), asynchronous :: buf
+          integer, intent(in) :: id, datatype
+          integer(kind=MPI_COUNT_KIND), intent(in) :: count
+          integer, intent(out) :: ierror
+        end subroutine
+        subroutine RW_Checkpoint_restore(version, ierror)
+          integer, intent(out) :: version, ierror
+        end subroutine
+        subroutine RW_Checkpoint_save(version, ierror)
+          integer, intent(in) :: version
+          integer, intent(out) :: ierror
+        end subroutine
+        subroutine RW_Checkpoint_end(keep, ierror)
+          integer, intent(in) :: keep
+          integer, intent(out) :: ierror
+        end subroutine
       end interface
+      integer, parameter :: RW_CHECKPOINT_NONE = -1
       procedure(MPIX_Comm_ishrink) :: PMPIX_Comm_ishrink
       procedure(MPIX_Comm_ispawn) :: PMPIX_Comm_ispawn
       procedure(MPIX_Comm_iaccept) :: PMPIX_Comm_iaccept

@@ -1,6 +1,7 @@
 ! ringwatch.h for Fortran programs with "use mpi_f08": include 'ringwatchf08.h' behind implicit none, and link with
 ! -lringwatch.  ringwatch.h has what the functions do.  The variables of the new communicator and of the error codes
-! change until the request has completed: they need the attribute asynchronous, like the buffer of an MPI_Irecv.
+! change until the request has completed: they need the attribute asynchronous, like the buffer of an MPI_Irecv.  So does
+! memory that is registered for checkpoints.
 interface
     subroutine MPIX_Comm_ishrink(comm, newcomm, request, ierror) bind(C, name='mpix_comm_ishrink_')
         use, intrinsic :: iso_c_binding, only: c_int
@@ -51,7 +52,32 @@ interface
         type(MPI_Request), intent(out) :: request
         integer, intent(out), optional :: ierror
     end subroutine
+    subroutine RW_Checkpoint_begin(ierror)
+        integer, intent(out), optional :: ierror
+    end subroutine
+    subroutine RW_Checkpoint_register(id, buf, count, datatype, ierror)
+        import :: MPI_COUNT_KIND, MPI_Datatype
+        !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
+        type(*), dimension(*), asynchronous :: buf
+        integer, intent(in) :: id
+        integer(kind=MPI_COUNT_KIND), intent(in) :: count
+        type(MPI_Datatype), intent(in) :: datatype
+        integer, intent(out), optional :: ierror
+    end subroutine
+    subroutine RW_Checkpoint_restore(version, ierror)
+        integer, intent(out) :: version
+        integer, intent(out), optional :: ierror
+    end subroutine
+    subroutine RW_Checkpoint_save(version, ierror)
+        integer, intent(in) :: version
+        integer, intent(out), optional :: ierror
+    end subroutine
+    subroutine RW_Checkpoint_end(keep, ierror)
+        integer, intent(in) :: keep
+        integer, intent(out), optional :: ierror
+    end subroutine
 end interface
+integer, parameter :: RW_CHECKPOINT_NONE = -1
 procedure(MPIX_Comm_ispawn) :: PMPIX_Comm_ispawn
 procedure(MPIX_Comm_iaccept) :: PMPIX_Comm_iaccept
 procedure(MPIX_Comm_iconnect) :: PMPIX_Comm_iconnect

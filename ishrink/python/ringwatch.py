@@ -9,9 +9,31 @@ libringwatch.so.
 
 Each function returns the new communicator, which may be used when the request has completed and is MPI.COMM_NULL until
 then, and the request. Any number may be under way at once. MPI.Exception is raised if the operation cannot be started.
+
+mpi4py runs comm.reduce, allreduce, scan and exscan (of objects) on a duplicate of comm that it makes at the first such call,
+and comm.Revoke() does not reach. Give comm an error scope before, so that a death interrupts them, too:
+
+    info = MPI.Info.Create({"mpix_error_scope": "group"})
+    comm = MPI.COMM_WORLD.Dup(info)
+
+What shrinks make of comm has the scope as well.
+
+Checkpoints (see ringwatch.h; the files are in the folder of hook_ringwatch_checkpoints):
+
+    ringwatch.checkpoint_begin()
+    ringwatch.checkpoint_register(0, array)     # any writable, contiguous buffer
+    first = ringwatch.checkpoint_restore()      # a version, or None
+    for step in range(0 if first is None else first + 1, steps):
+        ...
+        ringwatch.checkpoint_save(step)
+    ringwatch.checkpoint_end()
+
+comm.reduce, allreduce, scan and exscan of objects count their calls in mpi4py's memory, which is in no checkpoint: a program
+that saves uses comm.Allreduce and the like, of buffers, or comm.allgather.
 """
 import ctypes
 import os
+import sys
 
 # Before libmpi, and for all: the library stands in front of a function of Open MPI.
 _library = ctypes.CDLL("libringwatch.so", mode=ctypes.RTLD_GLOBAL)
@@ -62,3 +84,46 @@ def iaccept(comm, port_name, info=MPI.INFO_NULL, root=0):
 def iconnect(comm, port_name, info=MPI.INFO_NULL, root=0):
     """Starts to connect, as comm.Connect does."""
     return _start("MPIX_Comm_iconnect", MPI.Intercomm(), comm, port_name.encode(), *_of(info, root))
+
+
+# Buffers that are saved, by number.
+_registered = {}
+
+
+def _check(code):
+    if code != MPI.SUCCESS:
+        raise MPI.Exception(code)
+
+
+def checkpoint_begin():
+    """Begins, after MPI is initialised. Raises MPI.Exception (MPI.ERR_NO_SUCH_FILE) without a folder."""
+    _check(_library.RW_Checkpoint_begin())
+
+
+def checkpoint_register(number, buffer):
+    """Has checkpoints keep a writable, contiguous buffer under a number."""
+    view = memoryview(buffer).cast("B")
+    memory = (ctypes.c_char * view.nbytes).from_buffer(view)
+    byte = ctypes.c_void_p(MPI._handleof(MPI.BYTE))
+    count = ctypes.c_longlong(view.nbytes)
+    _check(_library.RW_Checkpoint_register(ctypes.c_int(number), memory, count, byte))
+    _registered[number] = memory
+
+
+def checkpoint_restore():
+    """Fills the buffers with the last whole version, and returns that; None if there is none."""
+    version = ctypes.c_int()
+    sys.stdout.flush()
+    _check(_library.RW_Checkpoint_restore(ctypes.byref(version)))
+    return None if version.value < 0 else version.value
+
+
+def checkpoint_save(version):
+    """Saves the buffers as a version, a number that is higher than all before."""
+    sys.stdout.flush()
+    _check(_library.RW_Checkpoint_save(ctypes.c_int(version)))
+
+
+def checkpoint_end(keep=False):
+    """Ends; the files go with the job, unless they are kept."""
+    _check(_library.RW_Checkpoint_end(ctypes.c_int(keep)))

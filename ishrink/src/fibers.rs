@@ -1,66 +1,49 @@
-//! Blocking functions of Open MPI that do not block their caller: each runs on a stack of its own, which it leaves wherever
-//! it would wait, and enters again in the next turn of the program's progress loop.
+//! Runs blocking functions of Open MPI without blocking their caller, on fibers.
 //!
-//! Open MPI 5.0 waits in three ways where it spawns and connects. It calls `opal_progress` until a request has completed,
-//! with threads it waits in `ompi_sync_wait_mt`, and in the runtime ([`runtime`](crate::runtime)): this library stands in
-//! front of those functions, and what a fiber calls is done here. All others get Open MPI's.
+//! A fiber is a stack of its own. The function leaves it wherever it would wait, and continues in the next turn of the
+//! program's progress loop. Open MPI 5.0 waits in three ways when it spawns and connects: it calls `opal_progress`
+//! until a request has completed, with threads it waits in `ompi_sync_wait_mt`, and in the runtime
+//! ([`pmix_nonblocking`](crate::pmix_nonblocking)). This library defines the exported names of those functions. It
+//! handles calls on a fiber, and forwards others to Open MPI.
 
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, OnceLock};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
+use openmpi_internals::functions::{
+    OMPI_SYNC_WAIT_MT, OPAL_PROGRESS, OPAL_THREADS_BASE_WAIT_SYNC_GLOBAL_WAKEUP_MT,
+    OPAL_THREADS_BASE_WAIT_SYNC_GLOBAL_WAKEUP_ST,
+};
+use openmpi_internals::layout::status::OPAL_ERROR;
+use openmpi_internals::sync::lock;
+use openmpi_internals::wait_sync::WaitSync;
 
+use crate::comm_request::Schedules;
 use crate::internals::Internals;
-use crate::openmpi::{Handle, OpenMpi, behind};
-use crate::schedules::Schedules;
+use crate::openmpi::{Handle, OpenMpi, Progress, original};
 
-/// Bytes of address space for a stack; what is not touched takes no memory. Callbacks of the program may run there.
-const STACK: usize = 1 << 20;
+/// Address space of a stack, in bytes; untouched pages use no memory. Callbacks of the program may run there.
+const STACK_SIZE: usize = 1 << 20;
 
-/// `ompi_wait_sync_t`: somebody waits until `count` is 0.
-#[repr(C)]
-pub struct Sync {
-    count: c_int,
-    status: c_int,
-    condition: libc::pthread_cond_t,
-    lock: libc::pthread_mutex_t,
-    neighbours: [*mut Self; 2],
-    signaling: bool,
-}
-
-impl Sync {
-    /// Ends the waiting, with a status of Open MPI: those who wait look at their requests again if it is an error.
-    ///
-    /// # Safety
-    /// What the present or a suspended fiber waits for.
-    pub unsafe fn end(sync: *mut Self, status: c_int) {
-        // SAFETY: as required of the caller; its owner, which polls, reads it next.
-        unsafe {
-            (&raw mut (*sync).status).write_volatile(status);
-            (&raw mut (*sync).count).write_volatile(0);
-            (&raw mut (*sync).signaling).write_volatile(false);
-        }
-    }
-}
-
-/// What belongs to a fiber beside its stack.
+/// State of a fiber beside its stack.
 pub struct Fiber {
     yielder: Cell<*const Yielder<(), ()>>,
-    /// What Open MPI waits for on this stack, or null.
-    waits: Cell<*mut Sync>,
-    /// How often all had been woken up when this stack was left.
-    woken: Cell<usize>,
+    /// The object that Open MPI waits for on this stack, or null.
+    wait_sync: Cell<*mut WaitSync>,
+    /// Number of wakeups when this stack was left.
+    wakeups_seen: Cell<usize>,
     pub schedules: Schedules,
-    /// The communicators with which the operation stands and falls: if one is revoked, and if a member is dead, there is
-    /// nobody to wait for in the runtime.
+    /// Communicators that the operation needs: once one is revoked or has a dead member, waits in the runtime are
+    /// hopeless.
     pub depends_on: Cell<[Handle; 2]>,
-    /// It numbers a communicator together with others who may be far away.
-    pub hands_turn_on: Cell<bool>,
-    /// The runtime has said that one of the processes is dead.
+    /// Whether it chooses context ids together with processes that may arrive late: other communicators must not wait
+    /// for them.
+    pub releases_cid_turn: Cell<bool>,
+    /// Whether the runtime has reported one of the processes as dead.
     pub met_the_dead: Cell<bool>,
 }
 
@@ -68,186 +51,306 @@ impl Fiber {
     /// Leaves the stack; returns in the next turn of the progress loop.
     pub fn pause(&self) {
         self.schedules.advance();
-        // SAFETY: set as the fiber began, for as long as it runs.
+        // SAFETY: set when the fiber began, and valid while it runs.
         unsafe { (*self.yielder.get()).suspend(()) };
+    }
+
+    /// Whether its operation cannot complete: MPI is finalised, or a communicator is revoked or has a dead member.
+    pub fn cannot_complete(&self, internals: &Internals) -> bool {
+        let is_broken = |comm: Handle| {
+            // SAFETY: the communicators of a running operation are live.
+            !comm.is_null() && unsafe { internals.is_revoked(comm) || internals.has_failed_members(comm) }
+        };
+        OpenMpi::get().is_some_and(OpenMpi::is_finalized) || self.depends_on.get().into_iter().any(is_broken)
     }
 }
 
+/// Wakeups after failures. Each makes all waits check their requests again.
+struct Wakeups {
+    count: AtomicUsize,
+    /// The status of the last one.
+    status: AtomicI32,
+}
+
+impl Wakeups {
+    const fn new() -> Self {
+        Self { count: AtomicUsize::new(0), status: AtomicI32::new(0) }
+    }
+
+    fn announce(&self, status: c_int) {
+        self.status.store(status, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
+    fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// The status of the last wakeup between these two counts, if any.
+    fn between(&self, seen: usize, count: usize) -> Option<c_int> {
+        (seen != count).then(|| self.status.load(Ordering::Relaxed))
+    }
+}
+
+/// A fiber and its stack.
 struct Running {
     fiber: Box<Fiber>,
-    body: Coroutine<(), (), ()>,
+    stack: Coroutine<(), (), ()>,
 }
 
 impl Running {
-    /// Runs until the next wait. What a stack waits for is known to Open MPI only while that stack runs (with threads to
-    /// the fiber alone), so whoever is left meanwhile is woken up when it is entered again.
-    fn run(&mut self, inside: &Internals) {
-        let fiber = &*self.fiber;
-        let wakes = WAKES.load(Ordering::Acquire);
-        if fiber.woken.get() != wakes && !fiber.waits.get().is_null() {
-            // SAFETY: the fiber is suspended in the function that has it.
-            unsafe { Sync::end(fiber.waits.get(), WOKEN_WITH.load(Ordering::Relaxed)) };
-        }
-        let others = inside.exchange_waiting(fiber.waits.get());
-        CURRENT.set(&raw const *fiber);
-        self.body.resume(());
+    /// A fiber that will run `body`; `None` if no stack can be allocated.
+    fn new(body: impl FnOnce(&Fiber) + 'static) -> Option<Self> {
+        let stack = DefaultStack::new(STACK_SIZE).ok()?;
+        let fiber = Box::new(Fiber {
+            yielder: Cell::new(std::ptr::null()),
+            wait_sync: Cell::new(std::ptr::null_mut()),
+            wakeups_seen: Cell::new(0),
+            schedules: Schedules::default(),
+            depends_on: Cell::new([std::ptr::null_mut(); 2]),
+            releases_cid_turn: Cell::new(false),
+            met_the_dead: Cell::new(false),
+        });
+        let own: *const Fiber = &raw const *fiber;
+        let stack = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+            // SAFETY: the box is freed after the coroutine has returned.
+            let fiber = unsafe { &*own };
+            fiber.yielder.set(yielder);
+            let _ = catch_unwind(AssertUnwindSafe(|| body(fiber)));
+        });
+        Some(Self { fiber, stack })
+    }
+
+    /// Enters the stack; returns at its next pause or its end.
+    fn enter(&mut self) {
+        CURRENT.set(&raw const *self.fiber);
+        self.stack.resume(());
         CURRENT.set(std::ptr::null());
+    }
+
+    /// Runs until the next pause. Open MPI knows a stack's wait only while that stack runs (with threads only the fiber
+    /// knows it). So a wait that a wakeup would have ended meanwhile ends when the stack is entered again.
+    fn run(&mut self, internals: &Internals) {
         let fiber = &*self.fiber;
-        fiber.woken.set(WAKES.load(Ordering::Acquire));
+        let before = WAKEUPS.count();
+        if let (Some(status), false) =
+            (WAKEUPS.between(fiber.wakeups_seen.get(), before), fiber.wait_sync.get().is_null())
+        {
+            // SAFETY: the fiber is suspended in the function that owns the object.
+            unsafe { WaitSync::end(fiber.wait_sync.get(), status) };
+        }
+        let others = internals.exchange_wait_sync(fiber.wait_sync.get());
+        self.enter();
+        let fiber = &*self.fiber;
+        fiber.wakeups_seen.set(WAKEUPS.count());
         if let Some(others) = others {
-            fiber.waits.set(inside.exchange_waiting(others).unwrap_or(std::ptr::null_mut()));
-            if fiber.woken.get() != wakes {
-                // SAFETY: Open MPI's own function, with the status that it was called with.
-                unsafe { (inside.wake_one_thread)(WOKEN_WITH.load(Ordering::Relaxed)) };
+            fiber.wait_sync.set(internals.exchange_wait_sync(others).unwrap_or(std::ptr::null_mut()));
+            if let Some(status) = WAKEUPS.between(before, fiber.wakeups_seen.get()) {
+                // SAFETY: Open MPI's own function, with its original status.
+                unsafe { (internals.wakeup_without_threads)(status) };
             }
         }
     }
 }
 
-// SAFETY: a fiber runs in one thread at a time, under the mark below; Open MPI's code has nothing that belongs to a thread.
+// SAFETY: the mark below makes a fiber run in one thread at a time; Open MPI's code has no thread-local state.
 unsafe impl Send for Running {}
 
-static ALL: Mutex<Vec<Running>> = Mutex::new(Vec::new());
-/// Somebody has all fibers with him, and runs them.
-static TURNING: AtomicBool = AtomicBool::new(false);
-/// How often a failure has woken up all who wait, and with which status the last time.
-static WAKES: AtomicUsize = AtomicUsize::new(0);
-static WOKEN_WITH: AtomicI32 = AtomicI32::new(0);
+static FIBERS: Mutex<Vec<Running>> = Mutex::new(Vec::new());
+/// Whether a thread has taken all fibers, and runs them.
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+static WAKEUPS: Wakeups = Wakeups::new();
 
 thread_local! {
-    /// The fiber that this thread runs now, or null.
+    /// The fiber that this thread runs, or null.
     static CURRENT: Cell<*const Fiber> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The fiber on whose stack this is called. Never in line: a fiber may wake up in another thread.
+/// The fiber whose stack this is called on. Never inlined: a fiber may continue in another thread.
 #[inline(never)]
 pub fn current() -> Option<&'static Fiber> {
-    // SAFETY: what is set there lives while it runs, and only its own code gets it.
+    // SAFETY: a fiber is live while it runs, and only its own code gets the reference.
     unsafe { CURRENT.get().as_ref() }
 }
 
-fn all() -> MutexGuard<'static, Vec<Running>> {
-    ALL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Has `body` run on a stack of its own; false if there is no memory for one. What it calls must bear to be left for ever.
+/// Runs `body` on a stack of its own; false if none can be allocated. At `MPI_Finalize` the stack is leaked with its
+/// contents.
 pub fn start(mpi: &OpenMpi, body: impl FnOnce(&Fiber) + 'static) -> bool {
-    let Ok(stack) = DefaultStack::new(STACK) else { return false };
-    let fiber = Box::new(Fiber {
-        yielder: Cell::new(std::ptr::null()),
-        waits: Cell::new(std::ptr::null_mut()),
-        woken: Cell::new(0),
-        schedules: Schedules::default(),
-        depends_on: Cell::new([std::ptr::null_mut(); 2]),
-        hands_turn_on: Cell::new(false),
-        met_the_dead: Cell::new(false),
-    });
-    let own: *const Fiber = &raw const *fiber;
-    let body = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
-        // SAFETY: the box is freed after the coroutine has returned.
-        let fiber = unsafe { &*own };
-        fiber.yielder.set(yielder);
-        let _ = catch_unwind(AssertUnwindSafe(|| body(fiber)));
-    });
-    all().push(Running { fiber, body });
-    // SAFETY: this library is never unloaded; a callback that is there already is not added again.
+    let Some(running) = Running::new(body) else { return false };
+    lock(&FIBERS).push(running);
+    // SAFETY: this library is never unloaded; a registered callback is not added again.
     unsafe { (mpi.register_progress)(progress) };
     true
 }
 
-/// In every turn of the progress loop, while there are fibers.
-unsafe extern "C" fn progress() -> c_int {
-    catch_unwind(turn).unwrap_or(0)
+/// Called in every turn of the progress loop, while there are fibers.
+unsafe extern "C-unwind" fn progress() -> c_int {
+    catch_unwind(run_all).unwrap_or(0)
 }
 
-/// Where Open MPI waits. Progress is made by the program's loop alone: what the loop does for others would begin further
-/// steps on a fiber's stack, which counted as the fiber's own and ended with it.
+/// Replaces Open MPI's wait. On a fiber's stack it does not run progress: callbacks would begin further steps of other
+/// operations, which would count as the fiber's own and end with it.
 ///
 /// # Safety
 /// Called by Open MPI in place of its own function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn opal_progress() -> c_int {
-    static BEHIND: OnceLock<Option<unsafe extern "C-unwind" fn() -> c_int>> = OnceLock::new();
+    static ORIGINAL: OnceLock<Option<Progress>> = OnceLock::new();
     match current() {
         Some(fiber) => {
             fiber.pause();
             0
         }
-        // SAFETY: the type is that of opal_progress.h.
-        None => unsafe { BEHIND.get_or_init(|| behind(c"opal_progress")).map_or(0, |progress| progress()) },
+        // SAFETY: the original function.
+        None => ORIGINAL.get_or_init(|| original(OPAL_PROGRESS)).map_or(0, |progress| unsafe { progress() }),
     }
 }
 
-/// Lets each fiber run until it waits again; returns how many have ended.
-fn turn() -> c_int {
-    let (Some(mpi), Some(inside)) = (OpenMpi::get(), Internals::get()) else { return 0 };
-    if TURNING.swap(true, Ordering::Acquire) {
+/// Runs each fiber until its next wait; returns the number of ended ones.
+fn run_all() -> c_int {
+    let (Some(mpi), Some(internals)) = (OpenMpi::get(), Internals::get()) else { return 0 };
+    if IS_RUNNING.swap(true, Ordering::Acquire) {
         return 0;
     }
-    let mut running = std::mem::take(&mut *all());
+    let mut running = std::mem::take(&mut *lock(&FIBERS));
     let before = running.len();
-    if mpi.is_over() {
-        // Their stacks are full of what Open MPI has taken apart.
+    if mpi.is_finalized() {
+        // Their stacks refer to objects that Open MPI has freed.
         running.drain(..).for_each(std::mem::forget);
     }
     for one in &mut running {
-        one.run(inside);
+        one.run(internals);
     }
-    running.retain(|one| !one.body.done());
+    running.retain(|one| !one.stack.done());
     let ended = before - running.len();
-    let mut all = all();
+    let mut all = lock(&FIBERS);
+    // Fibers started meanwhile come last.
     running.append(&mut all);
     *all = running;
     if all.is_empty() {
-        // SAFETY: the loop allows that a callback goes.
+        // SAFETY: a callback may be removed while the loop calls it.
         unsafe { (mpi.unregister_progress)(progress) };
     }
-    TURNING.store(false, Ordering::Release);
+    IS_RUNNING.store(false, Ordering::Release);
     c_int::try_from(ended).unwrap_or(0)
 }
 
-/// Where Open MPI waits in a program with threads.
+/// Replaces Open MPI's wait in a program with threads.
 ///
 /// # Safety
 /// Called by Open MPI in place of its own function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ompi_sync_wait_mt(sync: *mut Sync) -> c_int {
+pub unsafe extern "C" fn ompi_sync_wait_mt(sync: *mut WaitSync) -> c_int {
     let Some(fiber) = current() else {
-        static BEHIND: OnceLock<Option<unsafe extern "C" fn(*mut Sync) -> c_int>> = OnceLock::new();
-        // SAFETY: the type is that of wait_sync.h; passed on as it came.
-        return unsafe { BEHIND.get_or_init(|| behind(c"ompi_sync_wait_mt")).map_or(-1, |wait| wait(sync)) };
+        static ORIGINAL: OnceLock<Option<unsafe extern "C" fn(*mut WaitSync) -> c_int>> = OnceLock::new();
+        // SAFETY: the original function with its argument.
+        return ORIGINAL.get_or_init(|| original(OMPI_SYNC_WAIT_MT)).map_or(OPAL_ERROR, |wait| unsafe { wait(sync) });
     };
-    // SAFETY: what is waited for lives until this returns.
+    // SAFETY: the object lives until this returns.
     unsafe {
-        while (&raw const (*sync).count).read_volatile() > 0 {
-            fiber.waits.set(sync);
+        while WaitSync::is_waiting(sync) {
+            fiber.wait_sync.set(sync);
             fiber.pause();
         }
-        fiber.waits.set(std::ptr::null_mut());
-        if (*sync).status == 0 { 0 } else { -1 }
+        fiber.wait_sync.set(std::ptr::null_mut());
+        if WaitSync::status(sync) == 0 { 0 } else { OPAL_ERROR }
     }
 }
 
-type Wake = unsafe extern "C" fn(c_int);
+type Wakeup = unsafe extern "C" fn(c_int);
 
-macro_rules! wakers {
-    ($($name:ident: $text:literal)*) => {$(
-        /// A failure: all who wait look again whether they still can.
+macro_rules! wakeups {
+    ($($name:ident: $function:ident)*) => {$(
+        /// Handles a failure that Open MPI has found: all waits check their requests again.
         ///
         /// # Safety
         /// Called by Open MPI in place of its own function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(status: c_int) {
-            static BEHIND: OnceLock<Option<Wake>> = OnceLock::new();
-            // SAFETY: the type is that of wait_sync.h; passed on as it came.
-            BEHIND.get_or_init(|| unsafe { behind($text) }).iter().for_each(|wake| unsafe { wake(status) });
-            WOKEN_WITH.store(status, Ordering::Relaxed);
-            WAKES.fetch_add(1, Ordering::Release);
+            static ORIGINAL: OnceLock<Option<Wakeup>> = OnceLock::new();
+            // SAFETY: the original function with its argument.
+            ORIGINAL.get_or_init(|| original($function)).iter().for_each(|wakeup| unsafe { wakeup(status) });
+            WAKEUPS.announce(status);
         }
     )*};
 }
 
-wakers! {
-    opal_threads_base_wait_sync_global_wakeup_st: c"opal_threads_base_wait_sync_global_wakeup_st"
-    opal_threads_base_wait_sync_global_wakeup_mt: c"opal_threads_base_wait_sync_global_wakeup_mt"
+wakeups! {
+    opal_threads_base_wait_sync_global_wakeup_st: OPAL_THREADS_BASE_WAIT_SYNC_GLOBAL_WAKEUP_ST
+    opal_threads_base_wait_sync_global_wakeup_mt: OPAL_THREADS_BASE_WAIT_SYNC_GLOBAL_WAKEUP_MT
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    fn is_current(fiber: &Fiber) -> bool {
+        current().is_some_and(|current| std::ptr::eq(current, fiber))
+    }
+
+    #[test]
+    fn a_fiber_runs_from_pause_to_pause_and_is_the_current_one_only_while_it_runs() {
+        let steps = Rc::new(Cell::new(0));
+        let counted = steps.clone();
+        let mut running = Running::new(move |fiber| {
+            for step in 1..=3 {
+                assert!(is_current(fiber));
+                counted.set(step);
+                fiber.pause();
+            }
+        })
+        .expect("there is memory for a stack");
+        for step in 1..=3 {
+            assert!(!running.stack.done());
+            running.enter();
+            assert_eq!(steps.get(), step);
+            assert!(current().is_none());
+        }
+        running.enter();
+        assert!(running.stack.done());
+    }
+
+    #[test]
+    fn fibers_that_run_in_turn_do_not_mix() {
+        let run = |mut running: [Running; 2]| {
+            while running.iter().any(|one| !one.stack.done()) {
+                running.iter_mut().filter(|one| !one.stack.done()).for_each(Running::enter);
+            }
+        };
+        let order = Rc::new(std::cell::RefCell::new(Vec::new()));
+        let numbered = |number: u32| {
+            let order = order.clone();
+            Running::new(move |fiber| {
+                for step in 0..2 {
+                    order.borrow_mut().push((number, step));
+                    fiber.pause();
+                    assert!(is_current(fiber));
+                }
+            })
+            .expect("there is memory for a stack")
+        };
+        run([numbered(1), numbered(2)]);
+        assert_eq!(*order.borrow(), [(1, 0), (2, 0), (1, 1), (2, 1)]);
+    }
+
+    #[test]
+    fn a_panic_ends_the_fiber_alone() {
+        let mut running = Running::new(|_| panic!("on the fiber")).expect("there is memory for a stack");
+        running.enter();
+        assert!(running.stack.done());
+        assert!(current().is_none());
+    }
+
+    #[test]
+    fn a_wait_hears_of_the_wakeups_since_its_stack_was_left_and_of_no_earlier_ones() {
+        let wakeups = Wakeups::new();
+        wakeups.announce(-1);
+        let seen = wakeups.count();
+        assert_eq!(wakeups.between(seen, wakeups.count()), None);
+        wakeups.announce(-2);
+        wakeups.announce(-3);
+        assert_eq!(wakeups.between(seen, wakeups.count()), Some(-3));
+    }
 }

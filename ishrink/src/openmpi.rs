@@ -1,74 +1,42 @@
-//! What this library uses of the Open MPI in the process, found at run time: no header and no link dependency.
+//! Finds the functions of the Open MPI in this process at run time, without headers or a link dependency.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
-/// Error classes of Open MPI.
-pub const ERR_COMM: c_int = 5;
-pub const ERR_ARG: c_int = 13;
-pub const ERR_OTHER: c_int = 16;
-pub const ERR_INTERN: c_int = 17;
-pub const ERR_INFO: c_int = 34;
-pub const ERR_PORT: c_int = 43;
-pub const ERR_SPAWN: c_int = 50;
-pub const ERR_UNSUPPORTED: c_int = 52;
-pub const ERR_PROC_FAILED: c_int = 75;
-pub const ERR_REVOKED: c_int = 77;
+pub use openmpi_internals::abi::Progress;
+use openmpi_internals::abi::{AgreeInAnyRelease, CommGetFailed, CommIshrink};
+pub use openmpi_internals::error_class::{
+    ERR_ARG, ERR_COMM, ERR_INFO, ERR_INTERN, ERR_OTHER, ERR_PORT, ERR_PROC_FAILED, ERR_REVOKED, ERR_SPAWN,
+    ERR_UNSUPPORTED,
+};
+use openmpi_internals::functions::{
+    MCA_COLL_FTAGREE_IERA_INTRA_IN_ANY_RELEASE, OMPI_COMM_GET_FAILED_INTERNAL, OMPI_COMM_ISHRINK_INTERNAL,
+    OPAL_PROGRESS_REGISTER, OPAL_PROGRESS_UNREGISTER,
+};
+use openmpi_internals::loaded::Library;
+use openmpi_internals::symbol::Function;
 
 /// `MPI_COMM_NULL` of Open MPI in Fortran.
 const FORTRAN_COMM_NULL: c_int = 2;
 
 /// A handle of MPI in C: the address of Open MPI's object.
 pub type Handle = *mut c_void;
-/// `mca_coll_ftagree_iera_intra`; the second argument is an `int` in 5.0, and a `size_t` in 6.0.
-pub type Agreement = unsafe extern "C" fn(
-    *mut c_void,
-    usize,
-    *mut c_void,
-    *mut c_void,
-    *mut Handle,
-    bool,
-    Handle,
-    *mut Handle,
-    *mut c_void,
-) -> c_int;
-/// `ompi_comm_set_nb`
-pub type MakeCommunicator = unsafe extern "C" fn(
-    *mut Handle,
-    Handle,
-    c_int,
-    *mut c_int,
-    c_int,
-    *mut c_int,
-    Handle,
-    Handle,
-    Handle,
-    Handle,
-    u32,
-    *mut Handle,
-) -> c_int;
 /// `MPI_Grequest_query_function`.
 pub type Query = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 /// `MPI_Grequest_free_function`.
 pub type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
 /// `MPI_Grequest_cancel_function`.
 pub type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
-/// A callback of the progress loop.
-pub type Progress = unsafe extern "C" fn() -> c_int;
-
-/// `MPIX_Comm_ishrink`, and what it calls in Open MPI 5.0.
+/// `MPIX_Comm_ishrink`
 type Ishrink = unsafe extern "C" fn(Handle, *mut Handle, *mut Handle) -> c_int;
 
 /// The same for Fortran.
 type FortranIshrink = unsafe extern "C" fn(*const c_int, *mut c_int, *mut c_int, *mut c_int);
 
-/// `ompi_comm_request_return`
-pub type GiveRequestBack = unsafe extern "C" fn(Handle);
-
 /// Functions of the loaded Open MPI.
 pub struct OpenMpi {
-    pub ishrink: Ishrink,
-    pub agreement: Agreement,
+    pub ishrink: CommIshrink,
+    pub iagree: AgreeInAnyRelease,
     pub register_progress: unsafe extern "C" fn(Progress) -> c_int,
     pub unregister_progress: unsafe extern "C" fn(Progress) -> c_int,
     finalized: unsafe extern "C" fn(*mut c_int) -> c_int,
@@ -79,70 +47,70 @@ pub struct OpenMpi {
     pub comm_to_fortran: unsafe extern "C" fn(Handle) -> c_int,
     pub comm_from_fortran: unsafe extern "C" fn(c_int) -> Handle,
     pub is_intercommunicator: unsafe extern "C" fn(Handle, *mut c_int) -> c_int,
-    call_errhandler: unsafe extern "C" fn(Handle, c_int) -> c_int,
-    failed: unsafe extern "C" fn(Handle, *mut Handle) -> c_int,
+    comm_call_errhandler: unsafe extern "C" fn(Handle, c_int) -> c_int,
+    get_failed: CommGetFailed,
     group: unsafe extern "C" fn(Handle, *mut Handle) -> c_int,
     intersection: unsafe extern "C" fn(Handle, Handle, *mut Handle) -> c_int,
     group_free: unsafe extern "C" fn(*mut Handle) -> c_int,
 }
 
 impl OpenMpi {
-    /// The one in this process; `None` if it is not there, or lacks something.
+    /// The Open MPI in this process; `None` if it is absent or lacks a function.
     pub fn get() -> Option<&'static Self> {
         static FOUND: OnceLock<Option<OpenMpi>> = OnceLock::new();
         FOUND.get_or_init(Self::find).as_ref()
     }
 
     fn find() -> Option<Self> {
-        let library = loaded();
-        // SAFETY: the types are those of mpi.h, and of communicator.h, coll.h and opal_progress.h of Open MPI 5.0.
+        let library = Library::loaded()?;
+        // SAFETY: the types are those of mpi.h.
         unsafe {
             Some(Self {
-                ishrink: function(library, c"ompi_comm_ishrink_internal")?,
-                agreement: function(library, c"mca_coll_ftagree_iera_intra")?,
-                register_progress: function(library, c"opal_progress_register")?,
-                unregister_progress: function(library, c"opal_progress_unregister")?,
-                finalized: function(library, c"PMPI_Finalized")?,
-                request_start: function(library, c"PMPI_Grequest_start")?,
-                request_complete: function(library, c"PMPI_Grequest_complete")?,
-                request_free: function(library, c"PMPI_Request_free")?,
-                request_to_fortran: function(library, c"PMPI_Request_c2f")?,
-                comm_to_fortran: function(library, c"PMPI_Comm_c2f")?,
-                comm_from_fortran: function(library, c"PMPI_Comm_f2c")?,
-                is_intercommunicator: function(library, c"PMPI_Comm_test_inter")?,
-                call_errhandler: function(library, c"PMPI_Comm_call_errhandler")?,
-                failed: function(library, c"ompi_comm_get_failed_internal")?,
-                group: function(library, c"PMPI_Comm_group")?,
-                intersection: function(library, c"PMPI_Group_intersection")?,
-                group_free: function(library, c"PMPI_Group_free")?,
+                ishrink: library.function(OMPI_COMM_ISHRINK_INTERNAL)?,
+                iagree: library.function(MCA_COLL_FTAGREE_IERA_INTRA_IN_ANY_RELEASE)?,
+                register_progress: library.function(OPAL_PROGRESS_REGISTER)?,
+                unregister_progress: library.function(OPAL_PROGRESS_UNREGISTER)?,
+                finalized: library.standard(c"PMPI_Finalized")?,
+                request_start: library.standard(c"PMPI_Grequest_start")?,
+                request_complete: library.standard(c"PMPI_Grequest_complete")?,
+                request_free: library.standard(c"PMPI_Request_free")?,
+                request_to_fortran: library.standard(c"PMPI_Request_c2f")?,
+                comm_to_fortran: library.standard(c"PMPI_Comm_c2f")?,
+                comm_from_fortran: library.standard(c"PMPI_Comm_f2c")?,
+                is_intercommunicator: library.standard(c"PMPI_Comm_test_inter")?,
+                comm_call_errhandler: library.standard(c"PMPI_Comm_call_errhandler")?,
+                get_failed: library.function(OMPI_COMM_GET_FAILED_INTERNAL)?,
+                group: library.standard(c"PMPI_Comm_group")?,
+                intersection: library.standard(c"PMPI_Group_intersection")?,
+                group_free: library.standard(c"PMPI_Group_free")?,
             })
         }
     }
 
-    /// `MPI_COMM_NULL` of the process: where it is linked into the program, libmpi's own symbol is another.
+    /// `MPI_COMM_NULL` of the process. If the program contains a copy of it, libmpi's own symbol differs.
     pub fn comm_null(&self) -> Handle {
-        // SAFETY: any number may be asked for.
+        // SAFETY: any number may be passed.
         unsafe { (self.comm_from_fortran)(FORTRAN_COMM_NULL) }
     }
 
-    /// Whether `MPI_Finalize` has synchronised with everybody: what is still under way goes with the library.
-    pub fn is_over(&self) -> bool {
+    /// Whether `MPI_Finalize` has synchronised all processes: unfinished operations end with the library.
+    pub fn is_finalized(&self) -> bool {
         let mut finalized = 0;
-        // SAFETY: may be called at any time, with room for the answer.
+        // SAFETY: may be called at any time, with a place for the result.
         unsafe { (self.finalized)(&mut finalized) };
         finalized != 0
     }
 
-    /// The members of a communicator that are known to be dead, as a new group.
+    /// The known dead members of a communicator, as a new group.
     ///
     /// # Safety
-    /// A communicator that lives.
-    pub unsafe fn dead_members(&self, comm: Handle) -> Handle {
+    /// A live communicator.
+    pub unsafe fn failed_members(&self, comm: Handle) -> Handle {
         let null = std::ptr::null_mut;
         let (mut failed, mut members, mut dead) = (null(), null(), null());
-        // SAFETY: as required of the caller, and room for the answers.
+        // SAFETY: as required of the caller, and places for the results.
         unsafe {
-            (self.failed)(comm, &mut failed);
+            (self.get_failed)(comm, &mut failed);
             (self.group)(comm, &mut members);
             (self.intersection)(members, failed, &mut dead);
             (self.group_free)(&mut failed);
@@ -154,33 +122,27 @@ impl OpenMpi {
     /// Calls the error handler of a communicator; returns the code.
     ///
     /// # Safety
-    /// A communicator that lives.
-    pub unsafe fn raise(&self, comm: Handle, code: c_int) -> c_int {
+    /// A live communicator.
+    pub unsafe fn call_errhandler(&self, comm: Handle, code: c_int) -> c_int {
         // SAFETY: as required of the caller.
-        unsafe { (self.call_errhandler)(comm, code) };
+        unsafe { (self.comm_call_errhandler)(comm, code) };
         code
     }
 }
 
-/// What MPI calls a code of Open MPI's inside, which is negative.
-pub fn code_of(code: c_int) -> c_int {
+/// The error code of MPI for one of Open MPI's own codes, which are negative.
+pub fn mpi_error_of(code: c_int) -> c_int {
     if code < 0 { ERR_INTERN } else { code }
 }
 
-/// libmpi, in which what it is linked to is found, too; null if it is not there.
-pub fn loaded() -> *mut c_void {
-    // SAFETY: asks for a library that is loaded already, also privately; the handle is kept for ever.
-    unsafe { libc::dlopen(c"libmpi.so.40".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) }
-}
-
-/// `MPIX_Comm_ishrink` of an Open MPI that has it, as 6.0 does.
+/// `MPIX_Comm_ishrink` of an Open MPI that has it, such as 6.0.
 pub fn native_ishrink() -> Option<Ishrink> {
     static NATIVE: OnceLock<Option<Ishrink>> = OnceLock::new();
     // SAFETY: the type of the function of this name, which no tool has.
-    *NATIVE.get_or_init(|| unsafe { behind(c"PMPIX_Comm_ishrink") })
+    *NATIVE.get_or_init(|| unsafe { original_by_name(c"PMPIX_Comm_ishrink") })
 }
 
-/// The same of its bindings for Fortran.
+/// The same for its Fortran bindings.
 pub fn native_fortran_ishrink() -> Option<FortranIshrink> {
     static NATIVE: OnceLock<Option<FortranIshrink>> = OnceLock::new();
     // SAFETY: the type of the function of this name, which no other library has.
@@ -189,31 +151,48 @@ pub fn native_fortran_ishrink() -> Option<FortranIshrink> {
 
 /// # Safety
 /// `F` is the type of a pointer to that function.
-pub unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
+unsafe fn function<F: Copy>(scope: *mut c_void, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) }
-    if library.is_null() {
-        return None;
-    }
-    // SAFETY: a valid handle and a terminated name.
-    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+    // SAFETY: a scope of dlsym(3) and a terminated name.
+    let address = unsafe { libc::dlsym(scope, name.as_ptr()) };
     // SAFETY: as required of the caller; sizes are equal.
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
 }
 
-/// The function behind one that this library stands in front of: Open MPI's, and in a process without it whoever has it.
+/// The function that this library's definition hides: Open MPI's, or without Open MPI the next one of that name.
+pub fn original<F: Copy>(name: Function<F>) -> Option<F> {
+    // SAFETY: the name carries its type.
+    unsafe { original_by_name(name.name()) }
+}
+
+/// The same for a function of another library.
 ///
 /// # Safety
 /// `F` is the type of a pointer to that function.
-pub unsafe fn behind<F: Copy>(name: &CStr) -> Option<F> {
+pub unsafe fn original_by_name<F: Copy>(name: &CStr) -> Option<F> {
+    let in_library = |library: Library| {
+        // SAFETY: as required of the caller.
+        unsafe { library.standard(name) }
+    };
     // SAFETY: as required of the caller.
-    unsafe { function(loaded(), name).or_else(|| function(libc::RTLD_NEXT, name)) }
+    Library::loaded().and_then(in_library).or_else(|| unsafe { function(libc::RTLD_NEXT, name) })
 }
 
-/// A variable of Open MPI, as a program has it: programs, and the libraries of Fortran's bindings, have some of libmpi's
-/// themselves, and the first one in the process stands for all.
+/// The process's instance of a variable of Open MPI: programs, and libraries of the Fortran bindings, contain copies of
+/// some, and the first one in the process is used by all.
 pub fn variable(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: a terminated name.
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    // SAFETY: an address of whatever type; libmpi may have been loaded privately.
-    if address.is_null() { unsafe { function(loaded(), name) } } else { Some(address) }
+    // SAFETY: an address of unspecified type; libmpi may have been loaded privately.
+    unsafe { function(libc::RTLD_DEFAULT, name) }.or_else(|| Library::loaded()?.symbol(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_open_mpi_itself_are_internal_errors_and_those_of_mpi_stay() {
+        assert_eq!(mpi_error_of(-13), ERR_INTERN);
+        assert_eq!(mpi_error_of(0), 0);
+        assert_eq!(mpi_error_of(ERR_PROC_FAILED), ERR_PROC_FAILED);
+    }
 }

@@ -1,28 +1,8 @@
-//! The functions of Open MPI that carry messages.
+//! Protects messages to and from dead processes.
 
-use crate::objects::Object;
-use crate::openmpi::Library;
-
-/// The table of them (`mca_pml_base_module_t`), the same for all communicators.
-pub struct Messages(*const Object);
-
-// SAFETY: the address of what lives as long as libmpi.
-unsafe impl Send for Messages {}
-// SAFETY: as above.
-unsafe impl Sync for Messages {}
-
-impl Messages {
-    /// `None` if this Open MPI has none.
-    pub fn find(library: &Library) -> Option<Self> {
-        Some(Self(library.symbol(c"mca_pml")?.cast()))
-    }
-
-    /// The function at a place of the table.
-    ///
-    /// # Safety
-    /// Its type.
-    pub unsafe fn function<F: Copy>(&self, place: usize) -> F {
-        // SAFETY: as required of the caller.
-        unsafe { self.0.add(place).cast::<F>().read() }
-    }
-}
+pub mod bridge_tags;
+pub mod dead_rendezvous;
+pub mod pending_receives;
+pub mod sends_to_the_dead;
+pub mod sequence_gaps;
+pub mod tcp_to_the_dead;

@@ -1,42 +1,41 @@
-//! Processes of several jobs wait in the runtime for the word of one (`PMIx_Lookup`), and until all of them have come
-//! (`PMIx_Connect`): on both `MPI_Comm_spawn` is built. Whoever waits for the dead is told so, and does not wait for ever.
+//! Ends waits in the runtime for dead processes, and postpones connections with unknown jobs.
 //!
-//! A node may be asked to connect processes with a job that it is yet to hear of: the ranks' messages and the runtime's
-//! come over different connections, of which one may have to send again. PRRTE 3.0.8 drops such a call
-//! (`prte_grpcomm_base_get_tracker`), and everybody would wait for ever. So it is postponed.
+//! `MPI_Comm_spawn` is built on two calls: processes of several jobs wait for data that one publishes (`PMIx_Lookup`),
+//! and until all of them have called (`PMIx_Connect`). ringwatch reports an error to processes that wait for a dead
+//! one.
+//!
+//! A node may be asked to connect processes with a job that it does not know yet: messages of ranks and of the runtime
+//! use different connections, one of which may have to retransmit. PRRTE 3.0.8 drops such a call
+//! (`prte_grpcomm_base_get_tracker`), and all processes would wait for ever. ringwatch postpones it.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
 
-use rdma_heartbeat::postponed::Postponed;
-use rdma_heartbeat::segment::Entry;
+use node_abi::postponed::Postponed;
+use node_abi::segment::Entry;
+use pmix_sys::{PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_RANK_WILDCARD, pmix_nspace_t, pmix_proc_t, pmix_rank_t};
 
 use crate::job::Job;
 
-/// `PMIX_ERR_PROC_TERM_WO_SYNC`: one of the processes has ended.
-const TERM_WITHOUT_SYNC: c_int = -200;
-/// `PMIX_RANK_WILDCARD`: all processes of the namespace.
-const EVERY_RANK: u32 = u32::MAX - 1;
+/// All processes of the namespace.
+const EVERY_RANK: pmix_rank_t = PMIX_RANK_WILDCARD as pmix_rank_t;
 
-/// `pmix_proc_t`
-#[repr(C)]
+/// A process, or all processes of a namespace, as PMIx passes them.
+#[repr(transparent)]
 #[derive(Clone, Copy)]
-pub struct Process {
-    nspace: [c_char; 256],
-    rank: u32,
-}
+pub struct Process(pmix_proc_t);
 
 /// `pmix_op_cbfunc_t`
 pub type TellConnected = unsafe extern "C" fn(c_int, *mut c_void);
 /// `pmix_lookup_cbfunc_t`
 pub type TellFound = unsafe extern "C" fn(c_int, *mut c_void, usize, *mut c_void);
 
-/// PMIx's function for the answer to those who wait.
+/// PMIx's callback for waiting processes.
 #[derive(Clone, Copy)]
 pub enum Tell {
-    /// Of `PMIx_Connect`.
+    /// For `PMIx_Connect`.
     Connected(TellConnected),
-    /// Of `PMIx_Lookup`.
+    /// For `PMIx_Lookup`.
     Found(TellFound),
 }
 
@@ -51,21 +50,21 @@ struct Waiting {
 static WAITING: Mutex<Vec<Waiting>> = Mutex::new(Vec::new());
 static POSTPONED: Mutex<Postponed> = Mutex::new(Postponed::new());
 
-/// Processes of this node have begun to wait for others.
+/// Registers processes of this node that begin to wait for others.
 pub fn begin(id: usize, awaited: Vec<Process>, tell: Tell, data: *mut c_void) {
     waiting().push(Waiting { id, awaited, tell, data: data as usize });
 }
 
-/// The runtime has come to an end of it; false if the processes have been told before.
+/// Unregisters a call for which the runtime has an answer; false if the processes have got one already.
 pub fn end(id: usize) -> bool {
     let mut waiting = waiting();
     let index = waiting.iter().position(|one| one.id == id);
     index.map(|index| waiting.swap_remove(index)).is_some()
 }
 
-/// Whether a call has to wait until this node has heard of all jobs whose processes are to be connected.
+/// Whether a call must wait until this node knows all jobs whose processes are to be connected.
 pub fn postpones(job: &Job, id: usize, processes: &[Process]) -> bool {
-    // Of other launchers' jobs it never hears, and of the first one it has.
+    // It never learns of other launchers' jobs, and knows the first one.
     let is_spawned = |nspace: &CStr| {
         let name = nspace.to_str().unwrap_or_default();
         name != job.launch.nspace && job.jobs.number_in(name).is_some()
@@ -74,12 +73,12 @@ pub fn postpones(job: &Job, id: usize, processes: &[Process]) -> bool {
     postponed().add(id, &names.map(CStr::to_owned).collect())
 }
 
-/// This node has heard of a job that was spawned, and so has PRRTE. In PMIx's own thread.
+/// Continues postponed calls when this node and PRRTE have learned of a spawned job. In PMIx's own thread.
 pub fn heard_of(nspace: &CStr) {
     let ready = postponed().hear(nspace);
     for id in ready {
         let is_wanted = waiting().iter().any(|one| one.id == id);
-        // SAFETY: a call that was postponed, once; who waits has not been told, so what PMIx has passed is there.
+        // SAFETY: a postponed call, continued once; PMIx's arguments are valid until it is answered.
         unsafe { c_shims::pmix::rw_pmix_connect(id as *mut c_void, is_wanted) };
     }
 }
@@ -92,9 +91,9 @@ pub fn has_dead(job: &Job, processes: &[Process]) -> bool {
     names.any(|(nspace, rank)| processes.iter().any(|process| process.is(&nspace, rank)))
 }
 
-/// Tells those who wait for one of the dead.
+/// Reports an error to processes that wait for a dead one.
 pub fn look(job: &Job) {
-    // Not under the lock, which the runtime may want meanwhile.
+    // Without the lock, which the runtime may take meanwhile.
     let told: Vec<Waiting> = {
         let mut waiting = waiting();
         let dead = |one: &Waiting| has_dead(job, &one.awaited);
@@ -104,43 +103,48 @@ pub fn look(job: &Job) {
     };
     for one in told {
         let data = one.data as *mut c_void;
-        // SAFETY: PMIx's own functions with their own argument, once; they take the call from any thread.
+        // SAFETY: PMIx's own callbacks with their own argument, once; any thread may call them.
         unsafe {
             match one.tell {
-                Tell::Connected(tell) => tell(TERM_WITHOUT_SYNC, data),
-                Tell::Found(tell) => tell(TERM_WITHOUT_SYNC, std::ptr::null_mut(), 0, data),
+                Tell::Connected(tell) => tell(PMIX_ERR_PROC_TERM_WO_SYNC, data),
+                Tell::Found(tell) => tell(PMIX_ERR_PROC_TERM_WO_SYNC, std::ptr::null_mut(), 0, data),
             }
         }
     }
 }
 
 impl Process {
-    /// A rank of a namespace, of which PMIx's limit is kept.
+    /// A rank of a namespace, truncated to PMIx's limit.
     pub fn new(nspace: &CStr, rank: u32) -> Self {
         Self::named(nspace.to_bytes(), Some(rank))
     }
 
-    /// A rank of a namespace without a zero in its name, or all of it.
+    /// A rank of a namespace whose name contains no zero byte, or all of its ranks.
     pub fn named(nspace: &[u8], rank: Option<u32>) -> Self {
-        let mut own = Self { nspace: [0; 256], rank: rank.unwrap_or(EVERY_RANK) };
+        let mut own = pmix_proc_t { nspace: [0; size_of::<pmix_nspace_t>()], rank: rank.unwrap_or(EVERY_RANK) };
         let bytes = nspace.iter().take(own.nspace.len() - 1);
         own.nspace.iter_mut().zip(bytes).for_each(|(place, byte)| *place = c_char::from_ne_bytes([*byte]));
-        own
+        Self(own)
     }
 
     fn nspace(&self) -> &CStr {
-        // SAFETY: bytes are looked at as bytes.
-        let bytes: &[u8; 256] = unsafe { &*(&raw const self.nspace).cast() };
+        // SAFETY: reinterprets characters as bytes.
+        let bytes: &[u8; size_of::<pmix_nspace_t>()] = unsafe { &*(&raw const self.0.nspace).cast() };
         CStr::from_bytes_until_nul(bytes).unwrap_or_default()
     }
 
+    /// The namespace, if this names all of its processes.
+    pub fn whole_namespace(&self) -> Option<&str> {
+        self.nspace().to_str().ok().filter(|_| self.0.rank == EVERY_RANK)
+    }
+
     fn is(&self, nspace: &CStr, rank: u32) -> bool {
-        self.nspace() == nspace && (self.rank == rank || self.rank == EVERY_RANK)
+        self.nspace() == nspace && (self.0.rank == rank || self.0.rank == EVERY_RANK)
     }
 
     /// Whether it is among these.
     pub fn is_among(&self, processes: &[Self]) -> bool {
-        processes.iter().any(|process| process.is(self.nspace(), self.rank))
+        processes.iter().any(|process| process.is(self.nspace(), self.0.rank))
     }
 }
 

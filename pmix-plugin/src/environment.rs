@@ -1,14 +1,22 @@
-//! What kind of process this is and what it was asked for.
+//! Determines the kind of this process, and its requested settings.
 
 use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
 
 use nix::sys::resource::{Resource, getrlimit};
-use rdma_heartbeat::logging::host;
-use rdma_heartbeat::{leftovers, request, versions};
+use nix::unistd::{AccessFlags, access};
+use node_abi::{leftovers, request, versions};
+use platform::say::host;
 
 /// Open MPI's search path for components, as an environment variable.
 const COMPONENT_PATH: &str = "OMPI_MCA_mca_base_component_path";
+
+/// Parameter that prterun gives to daemons of a fault-tolerant job: their plugins must report to it.
+pub const REPORTS: &CStr = c"ringwatch_reports";
+
+/// Names of `ringwatchd`. The first has the right to real-time priority, and only members of a group may run it
+/// (`scripts/install --priority GROUP`).
+const DAEMONS: [&str; 2] = ["ringwatchd-priority", "ringwatchd"];
 
 /// Exit status of prterun when a parameter cannot be used.
 pub const LAUNCH_REFUSED: c_int = 2;
@@ -18,11 +26,29 @@ pub fn wants_fault_tolerance() -> bool {
     request::is_yes(&std::env::var("OMPI_MCA_mpi_ft_enable").unwrap_or_default())
 }
 
-/// Whether this process is prterun, which is one program with the persistent `prte`, told apart by the name it was
-/// started under.
+/// Whether this process is prterun. It is the same program as the persistent `prte`; only its name differs.
 pub fn is_launcher() -> bool {
-    let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
-    matches!(name.trim(), "prterun" | "mpirun" | "mpiexec")
+    matches!(own_name().trim(), "prterun" | "mpirun" | "mpiexec")
+}
+
+/// Whether this process is prterun or one of its daemons. Other PMIx servers, such as `slurmstepd`, which runs as root,
+/// take no part in a job and do not trust its launch data.
+pub fn is_runtime_daemon() -> bool {
+    is_launcher() || is_prted()
+}
+
+/// Whether this process is one of the daemons that prterun starts.
+pub fn is_prted() -> bool {
+    own_name().trim() == "prted"
+}
+
+fn own_name() -> String {
+    std::fs::read_to_string("/proc/self/comm").unwrap_or_default()
+}
+
+/// Whether prterun asks its daemons to report their plugin.
+pub fn is_to_report() -> bool {
+    REPORTS.to_str().is_ok_and(|name| std::env::var_os(format!("PRTE_MCA_{name}")).is_some())
 }
 
 /// Whether prterun starts the ranks stopped, for a debugger.
@@ -30,14 +56,15 @@ pub fn starts_ranks_stopped() -> bool {
     std::fs::read("/proc/self/cmdline").is_ok_and(|line| request::starts_ranks_stopped(&line))
 }
 
-/// The remote shell with which PRRTE starts its daemons, with its options: the first of those that it is told to try.
+/// The remote shell with which PRRTE starts its daemons, with its options: the first in its list.
 pub fn remote_shell() -> String {
     request::first_shell(&std::env::var("PRTE_MCA_plm_ssh_agent").unwrap_or_default()).to_owned()
 }
 
-/// How many daemons prterun may be connected with, each by a descriptor, and have some left for its ranks and its own use.
+/// Maximum number of daemons with a direct connection to prterun, each with a descriptor. Enough descriptors remain for
+/// other use.
 pub fn most_connections() -> u16 {
-    // PRRTE's third power of it is an `int` (`radix_tree`).
+    // PRRTE computes its third power as an `int` (`radix_tree`).
     const MOST: u64 = 1024;
     let open = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
     u16::try_from((open / 4).min(MOST)).unwrap_or(0)
@@ -47,8 +74,8 @@ fn executable() -> Option<PathBuf> {
     std::fs::read_link("/proc/self/exe").ok()
 }
 
-/// Whether PMIx will open the component `pnet/ringwatch`: the framework is opened, and its parameter registered, only after
-/// this one's.
+/// Whether PMIx will open the component `pnet/ringwatch`. PMIx opens that framework, and registers its parameter, only
+/// after this component's.
 pub fn has_net_component() -> bool {
     // SAFETY: PMIx has read its files before it opens a component; what it returns is null or a terminated string.
     let in_file = || unsafe {
@@ -64,8 +91,8 @@ pub fn remove_session_folder() {
     leftovers::remove_session(&std::env::temp_dir(), &host(), std::process::id());
 }
 
-/// The same when the process exits: PRRTE 3.0.8 removes it only with the last reference to its own job, and gives up where
-/// something comes or goes meanwhile (`session_dir.c`).
+/// Removes it when the process exits. PRRTE 3.0.8 does so only with the last reference to its own job, and gives up if
+/// an entry appears or vanishes meanwhile (`session_dir.c`).
 pub fn remove_session_folder_at_exit() {
     extern "C" fn remove() {
         let _ = std::panic::catch_unwind(remove_session_folder);
@@ -92,10 +119,10 @@ pub fn check_release() -> Result<(), String> {
     ))
 }
 
-/// Path of `ringwatchd`: as configured, else beside this program, else the first in PATH.
+/// Path of `ringwatchd`: the configured one, or beside this program, or the first in PATH.
 ///
 /// # Errors
-/// A sentence for the user that says where it was looked for.
+/// A sentence for the user with the searched places.
 pub fn find_daemon(configured: &str) -> Result<PathBuf, String> {
     if !configured.is_empty() {
         let path = PathBuf::from(configured);
@@ -108,17 +135,18 @@ pub fn find_daemon(configured: &str) -> Result<PathBuf, String> {
     let beside = executable().and_then(|path| Some(path.parent()?.to_owned()));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = beside.into_iter().chain(std::env::split_paths(&path)).collect();
+    let usable = |candidate: &PathBuf| candidate.is_file() && access(candidate, AccessFlags::X_OK).is_ok();
     folders
         .iter()
-        .map(|folder| folder.join("ringwatchd"))
-        .find(|candidate| candidate.is_file())
+        .flat_map(|folder| DAEMONS.map(|name| folder.join(name)))
+        .find(usable)
         .ok_or_else(|| "ringwatchd is neither beside prted nor in PATH on this node: install ringwatch here, or set psensor_ringwatch_daemon".into())
 }
 
-/// Where ranks look for components of Open MPI, if somebody told them to look where PMIx keeps its own.
+/// Replacement for the ranks' component search path, if it is the one of PMIx.
 ///
-/// Debian's `pmix-mca-params.conf` sets `mca_base_component_path` for PMIx, PRRTE forwards it to the ranks under Open
-/// MPI's name, and there it replaces Open MPI's default. A path that the user chose is left alone.
+/// Debian's `pmix-mca-params.conf` sets `mca_base_component_path` for PMIx. PRRTE forwards it to the ranks under Open
+/// MPI's name, where it replaces Open MPI's default. A path that the user chose stays.
 pub fn component_path() -> Option<(String, String)> {
     let chosen = std::env::var(COMPONENT_PATH).unwrap_or_default();
     let own = own_file().and_then(|file| Some(file.parent()?.to_owned()))?;
@@ -126,14 +154,14 @@ pub fn component_path() -> Option<(String, String)> {
         .then(|| (COMPONENT_PATH.to_owned(), "SYSTEM_DEFAULT:USER_DEFAULT".to_owned()))
 }
 
-/// Whether the ranks will open the component `hook/ringwatch`: the user may exclude it, or name others only.
+/// Whether the ranks will open the component `hook/ringwatch`: the user may exclude it, or select only others.
 pub fn ranks_have_component() -> bool {
     request::leaves_in(&std::env::var("OMPI_MCA_hook").unwrap_or_default(), "ringwatch")
 }
 
 /// The file this library was loaded from.
 fn own_file() -> Option<PathBuf> {
-    // SAFETY: asks for the object that contains this very function; the name it returns is terminated.
+    // SAFETY: looks up the object that contains this function; the returned name is terminated.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(own_file as *const libc::c_void, &mut info) == 0 || info.dli_fname.is_null() {
@@ -143,11 +171,11 @@ fn own_file() -> Option<PathBuf> {
     }
 }
 
-/// Keeps this library in the process: PMIx unloads components while the supervisor thread may still run.
+/// Keeps this library loaded: PMIx unloads components while the supervisor thread may still run.
 pub fn stay_loaded() {
     let Some(name) = own_file().and_then(|file| CString::new(file.into_os_string().into_encoded_bytes()).ok()) else {
         return;
     };
-    // SAFETY: a terminated name of an object that is loaded already; raises its reference count for ever.
+    // SAFETY: a terminated name of a loaded object; raises its reference count permanently.
     unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NODELETE) };
 }

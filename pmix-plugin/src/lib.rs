@@ -1,36 +1,48 @@
-//! The PMIx components of ringwatch in prterun and prted.
+//! Implements ringwatch's PMIx components in prterun and prted.
 //!
-//! `psensor/ringwatch` registers the parameters and hears of lost clients; `pnet/ringwatch` carries the launch data
-//! from prterun to every node and hears of the end of a job. Both tables are in `c-shims`; this crate is what they call.
+//! `psensor/ringwatch` registers the parameters and observes lost clients. `pnet/ringwatch` carries the launch data
+//! from prterun to every node and observes the end of a job. Both tables are in `c-shims`; their functions are in this
+//! crate.
 //!
-//! In a job that did not ask for fault tolerance, and in every process that is no runtime daemon of such a job, the
-//! components do nothing: no thread, no process, no descriptor.
+//! Without fault tolerance, and in processes other than the job's runtime daemons, the components do nothing: no
+//! thread, no process, no descriptor.
 
+mod component;
+mod components;
 mod connections;
 mod environment;
 mod job;
+mod link;
+mod losses;
 mod meetings;
+mod needless_messages;
 mod network;
+mod nodes;
 mod parameters;
+mod port;
+mod preparation;
+mod processes;
 mod refusal;
 mod releases;
+mod runtimes;
 mod spawned;
+mod strangers;
 mod supervisor;
+mod sync;
+mod unserved;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use connections::Tell;
-use rdma_heartbeat::logging::say;
+use platform::say::say;
+use prte_hooks::Postponed;
 
 /// `PMIX_SUCCESS`.
 const SUCCESS: c_int = 0;
-/// `PMIX_ERR_NOT_AVAILABLE`: the component asks to be closed without a word.
+/// `PMIX_ERR_NOT_AVAILABLE`: the component asks to be closed silently.
 const NOT_AVAILABLE: c_int = -64;
-
-/// Whether PMIx has opened `psensor/ringwatch`, which it does before it opens `pnet/ringwatch`.
-static SENSOR_IS_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// Runs `body` so that no panic crosses into C.
 fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
@@ -49,11 +61,11 @@ pub extern "C" fn rw_plugin_register() -> c_int {
     })
 }
 
-/// Checks, in prterun of a fault-tolerant job, what the user asked for, before anything is launched.
+/// Checks the user's settings in prterun of a fault-tolerant job, before any launch.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_plugin_open() -> c_int {
     guarded(SUCCESS, || {
-        SENSOR_IS_OPEN.store(true, Ordering::Relaxed);
+        component::sensor_opens();
         if let Err(problem) = environment::check_release() {
             if environment::is_launcher() && environment::wants_fault_tolerance() {
                 say(&format!("ringwatch: {problem}; the job runs as without ringwatch"));
@@ -63,64 +75,62 @@ pub extern "C" fn rw_plugin_open() -> c_int {
         if environment::is_launcher() && environment::wants_fault_tolerance() {
             let settings = parameters::settings().map_err(|invalid| invalid.to_string());
             let usable = settings.and_then(|all| {
+                parameters::check_names()?;
                 if all.enable && !environment::has_net_component() {
                     return Err(half("pnet", "psensor"));
                 }
-                job::check(&all)?;
-                job::before_the_daemons(&all);
+                component::check(&all)?;
+                component::before_the_daemons(&all);
                 Ok(())
             });
             if let Err(problem) = usable {
                 refuse(&problem);
             }
+        } else if environment::is_prted() && environment::is_to_report() {
+            component::before_the_port();
         }
         SUCCESS
     })
 }
 
-/// Opens the other component, after the first one.
+/// Opens the pnet component, after the psensor component.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_plugin_open_net() -> c_int {
     guarded(SUCCESS, || {
         if environment::check_release().is_err() {
             return NOT_AVAILABLE;
         }
-        if !sensor_is_open() && environment::is_launcher() && environment::wants_fault_tolerance() {
+        if !component::sensor_is_open() && environment::is_launcher() && environment::wants_fault_tolerance() {
             refuse(&half("psensor", "pnet"));
         }
         SUCCESS
     })
 }
 
-/// Whether this process has both components.
-fn sensor_is_open() -> bool {
-    SENSOR_IS_OPEN.load(Ordering::Relaxed)
-}
-
-/// One of the two components is left out.
+/// The message that one of the two components is excluded.
 fn half(missing: &str, present: &str) -> String {
     format!(
         "the component {missing}/ringwatch is left out (parameter {missing}), without which {present}/ringwatch cannot work: leave out both of them, or none"
     )
 }
 
-/// Ends prterun before it has launched anything.
+/// Ends prterun before any launch.
 fn refuse(problem: &str) {
     say(&format!("ringwatch: {problem}; nothing was launched"));
     environment::remove_session_folder();
     std::process::exit(environment::LAUNCH_REFUSED);
 }
 
-/// The runtime daemon is about to end.
+/// Handles the end of the runtime daemon.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_plugin_close() -> c_int {
     guarded(SUCCESS, || {
-        job::runtime_ends();
+        component::runtime_ends();
         SUCCESS
     })
 }
 
-/// prterun launches a job: hands out the launch data for every node, or nothing if the job is none of ours.
+/// Launches a job in prterun: returns the launch data for every node, or nothing if ringwatch does not serve the job.
 ///
 /// # Safety
 /// `nspace` is a terminated string; `bytes` and `length` can be written.
@@ -128,7 +138,7 @@ pub extern "C" fn rw_plugin_close() -> c_int {
 pub unsafe extern "C" fn rw_plugin_launch(nspace: *const c_char, bytes: *mut *mut u8, length: *mut usize) -> c_int {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
-    guarded(SUCCESS, || match job::launch(nspace) {
+    guarded(SUCCESS, || match component::launch(nspace) {
         Ok(Some(data)) => {
             let data = data.into_boxed_slice();
             // SAFETY: as required of the caller; freed by `rw_plugin_launch_free`.
@@ -146,7 +156,7 @@ pub unsafe extern "C" fn rw_plugin_launch(nspace: *const c_char, bytes: *mut *mu
     })
 }
 
-/// Frees what [`rw_plugin_launch`] handed out.
+/// Frees the launch data of [`rw_plugin_launch`].
 ///
 /// # Safety
 /// The arguments come from one call of [`rw_plugin_launch`] and are not used again.
@@ -156,7 +166,50 @@ pub unsafe extern "C" fn rw_plugin_launch_free(bytes: *mut u8, length: usize) {
     drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(bytes, length)) });
 }
 
-/// A daemon is about to start its ranks of a job: starts `ringwatchd` and completes the ranks' environment.
+/// Handles the start of a daemon other than prterun, before it reports to prterun.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_plugin_daemon_reports() {
+    guarded((), || {
+        if environment::is_prted() && environment::is_to_report() {
+            component::report_plugin();
+        }
+    });
+}
+
+/// Handles a fence that all processes of this node have entered; returns whether it is held.
+/// [`c_shims::pmix::rw_pmix_fence`] continues it later.
+///
+/// # Safety
+/// `processes` points to `count` of PMIx's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_holds_fence(
+    id: *const c_void,
+    processes: *const connections::Process,
+    count: usize,
+) -> bool {
+    if processes.is_null() {
+        return false;
+    }
+    // SAFETY: as required of the caller.
+    let processes = unsafe { std::slice::from_raw_parts(processes, count) };
+    guarded(false, || component::holds_fence(id as usize, processes))
+}
+
+/// Handles a message of a daemon's plugin. In PRRTE's own thread.
+///
+/// # Safety
+/// `bytes` points to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_told(daemon: u32, bytes: *const u8, length: usize) {
+    if bytes.is_null() {
+        return;
+    }
+    // SAFETY: as required of the caller.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
+    guarded((), || component::told(daemon, bytes));
+}
+
+/// Handles a daemon that is about to start ranks of a job: starts `ringwatchd` and completes the ranks' environment.
 ///
 /// # Safety
 /// `nspace` is a terminated string, `bytes` points to `length` bytes, `environment` is PMIx's list.
@@ -170,7 +223,10 @@ pub unsafe extern "C" fn rw_plugin_local(
     // SAFETY: as required of the caller.
     let (nspace, bytes) = unsafe { (CStr::from_ptr(nspace), std::slice::from_raw_parts(bytes, length)) };
     guarded(SUCCESS, || {
-        match job::start(nspace, bytes) {
+        if !environment::is_runtime_daemon() {
+            return SUCCESS;
+        }
+        match component::start(nspace, bytes) {
             Ok(variables) => {
                 for (name, value) in variables {
                     // SAFETY: PMIx's list, in PMIx's thread, with terminated strings that it copies.
@@ -183,7 +239,7 @@ pub unsafe extern "C" fn rw_plugin_local(
     })
 }
 
-/// Every process of a job has ended.
+/// Handles the end of all processes of a job.
 ///
 /// # Safety
 /// `nspace` is a terminated string.
@@ -191,10 +247,18 @@ pub unsafe extern "C" fn rw_plugin_local(
 pub unsafe extern "C" fn rw_plugin_job_done(nspace: *const c_char) {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
-    guarded((), || job::finished(nspace));
+    guarded((), || component::finished(nspace));
 }
 
-/// A local client leaves in order: its connection is about to end.
+/// Handles a connection to PMIx's port; returns whether PMIx may use it.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_plugin_admits(descriptor: c_int) -> bool {
+    // SAFETY: PMIx keeps the connection open during the call.
+    let connection = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    guarded(false, || strangers::admits(connection))
+}
+
+/// Notes that a local client finalizes: its connection is about to end.
 ///
 /// # Safety
 /// `nspace` is a terminated string.
@@ -202,10 +266,10 @@ pub unsafe extern "C" fn rw_plugin_job_done(nspace: *const c_char) {
 pub unsafe extern "C" fn rw_plugin_client_finalizes(nspace: *const c_char, rank: u32) {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
-    guarded((), || job::client_finalizes(nspace, rank));
+    guarded((), || processes::client_finalizes(nspace, rank));
 }
 
-/// The connection of a local client has ended.
+/// Handles the end of a local client's connection.
 ///
 /// # Safety
 /// `nspace` is a terminated string.
@@ -213,10 +277,10 @@ pub unsafe extern "C" fn rw_plugin_client_finalizes(nspace: *const c_char, rank:
 pub unsafe extern "C" fn rw_plugin_client_gone(nspace: *const c_char, rank: u32, finalized: bool) {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
-    guarded((), || job::client_gone(nspace, rank, finalized));
+    guarded((), || processes::client_gone(nspace, rank, finalized));
 }
 
-/// A local client has told the others how to be reached: in `MPI_Init` it has opened Open MPI's components before.
+/// Notes that a local client has published its addresses. In `MPI_Init` it has opened Open MPI's components before.
 ///
 /// # Safety
 /// `nspace` is a terminated string.
@@ -224,10 +288,10 @@ pub unsafe extern "C" fn rw_plugin_client_gone(nspace: *const c_char, rank: u32,
 pub unsafe extern "C" fn rw_plugin_client_has_committed(nspace: *const c_char, rank: u32) {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
-    guarded((), || job::client_is_known(nspace, rank));
+    guarded((), || processes::client_is_known(nspace, rank));
 }
 
-/// Processes of several namespaces are to be connected.
+/// Handles processes of several namespaces that are to be connected.
 ///
 /// # Safety
 /// `processes` points to `count` of PMIx's; `tell` may be called once with `data`, until [`rw_plugin_connected`].
@@ -247,7 +311,7 @@ pub unsafe extern "C" fn rw_plugin_connecting(
     });
 }
 
-/// A process waits for what another one is to publish under this key.
+/// Handles a process that waits for data that another one publishes under this key.
 ///
 /// # Safety
 /// `process` is one of PMIx's and `key` a terminated string; `tell` may be called once with `data`, until [`rw_plugin_connected`].
@@ -263,12 +327,12 @@ pub unsafe extern "C" fn rw_plugin_looking_up(
     let (process, key) = unsafe { (&*process, CStr::from_ptr(key)) };
     guarded((), || {
         let mut awaited = key.to_str().map(|key| meetings::join(process, key)).unwrap_or_default();
-        awaited.extend(job::publisher(key));
+        awaited.extend(component::publisher(key));
         connections::begin(id as usize, awaited, Tell::Found(tell), data);
     });
 }
 
-/// A process gets what another one has published under this key.
+/// Handles data published under this key that a process receives.
 ///
 /// # Safety
 /// `process` is one of PMIx's, `key` and `text` are terminated strings.
@@ -287,14 +351,14 @@ pub unsafe extern "C" fn rw_plugin_found(
     });
 }
 
-/// The runtime has an answer for those who wait; returns whether they are still to be told.
+/// Handles the runtime's answer to waiting processes; returns whether they still wait for it.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_plugin_connected(id: *const c_void) -> bool {
     guarded(true, || connections::end(id as usize))
 }
 
-/// Whether a connection has to wait until this node has heard of all the jobs whose processes are to be connected. It is
-/// carried on later then ([`c_shims::pmix::rw_pmix_connect`]).
+/// Whether a connection must wait until this node knows all jobs of its processes. [`c_shims::pmix::rw_pmix_connect`]
+/// continues it then.
 ///
 /// # Safety
 /// `processes` points to `count` of PMIx's.
@@ -306,13 +370,13 @@ pub unsafe extern "C" fn rw_plugin_postpones(
 ) -> bool {
     // SAFETY: as required of the caller.
     let processes = unsafe { std::slice::from_raw_parts(processes, count) };
-    guarded(false, || job::postpones(id as usize, processes))
+    guarded(false, || component::postpones(id as usize, processes))
 }
 
-/// Somebody has begun to wait in the runtime for processes of which some may be dead.
+/// Ends waits in the runtime for processes that may be dead.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_plugin_look_at_connections() {
-    guarded((), job::look_at_connections);
+    guarded((), component::look_at_connections);
 }
 
 /// Whether one of these processes is known to be dead.
@@ -323,10 +387,10 @@ pub extern "C" fn rw_plugin_look_at_connections() {
 pub unsafe extern "C" fn rw_plugin_has_dead(processes: *const connections::Process, count: usize) -> bool {
     // SAFETY: as required of the caller.
     let processes = unsafe { std::slice::from_raw_parts(processes, count) };
-    guarded(false, || job::has_dead(processes))
+    guarded(false, || component::has_dead(processes))
 }
 
-/// Whether a process has ended, so that this node cannot answer for it any more.
+/// Whether a process has ended, so that this node cannot answer requests for it.
 ///
 /// # Safety
 /// `nspace` is a terminated string.
@@ -334,10 +398,11 @@ pub unsafe extern "C" fn rw_plugin_has_dead(processes: *const connections::Proce
 pub unsafe extern "C" fn rw_plugin_has_ended(nspace: *const c_char, rank: u32) -> bool {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
-    guarded(false, || job::has_ended(nspace, rank))
+    guarded(false, || processes::has_ended(nspace, rank))
 }
 
-/// PRRTE is about to act on the error or the end of a process; returns whether it still should. In PRRTE's own thread.
+/// Handles the error or the end of a process before PRRTE does; returns whether PRRTE still should. In PRRTE's own
+/// thread.
 ///
 /// # Safety
 /// `nspace` is a terminated string.
@@ -346,17 +411,81 @@ pub unsafe extern "C" fn rw_plugin_proc_state(nspace: *const c_char, rank: u32, 
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
     guarded(c_shims::prte::CALL_STOCK, || {
-        if job::process_state(nspace, rank, state) { c_shims::prte::HANDLED } else { c_shims::prte::CALL_STOCK }
+        if processes::process_state(nspace, rank, state) { c_shims::prte::HANDLED } else { c_shims::prte::CALL_STOCK }
     })
 }
 
-/// PRRTE could not write to the socket of another daemon; returns whether it still should act on it. In PRRTE's own
-/// thread.
+/// Handles PRRTE's failed write to another daemon's socket; returns whether PRRTE still should. In PRRTE's own thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn rw_plugin_send_failed() -> c_int {
     guarded(c_shims::prte::CALL_STOCK, || {
-        if job::send_failed() { c_shims::prte::HANDLED } else { c_shims::prte::CALL_STOCK }
+        if processes::send_failed() { c_shims::prte::HANDLED } else { c_shims::prte::CALL_STOCK }
     })
+}
+
+/// Handles a job before PRRTE maps it; returns whether it must wait for [`prte_hooks::Runtime::resume`]. In PRRTE's own
+/// thread.
+///
+/// # Safety
+/// `nspace` is a terminated string; `caddy` is PRRTE's and stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_postpones_map(nspace: *const c_char, caddy: *mut c_void) -> bool {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded(false, || job::mapping::postpones(nspace, Postponed::new(caddy)))
+}
+
+/// Handles a job that PRRTE has mapped; returns whether it must fail. In PRRTE's own thread.
+///
+/// # Safety
+/// `nspace` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_refuses(nspace: *const c_char) -> bool {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded(false, || job::mapping::refuses(nspace))
+}
+
+/// Handles the failure of a job before PRRTE does; returns its kind (`c_shims::prte::JOB_FAILED` and the following). In
+/// PRRTE's own thread.
+///
+/// # Safety
+/// `nspace` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_job_failed(nspace: *const c_char, state: c_int) -> c_int {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded(c_shims::prte::JOB_FAILED, || job::mapping::failed(nspace, state))
+}
+
+/// Handles the end of all processes of a job; returns whether the job's end must wait for
+/// [`prte_hooks::Runtime::resume`]. In PRRTE's own thread.
+///
+/// # Safety
+/// `nspace` is a terminated string; `caddy` is PRRTE's and stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_awaits_output(nspace: *const c_char, caddy: *mut c_void) -> bool {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded(false, || job::ending::awaits_output(nspace, Postponed::new(caddy)))
+}
+
+/// Handles a possible end of a job's last process on this node; returns whether PRRTE must keep the job. In PRRTE's own
+/// thread.
+///
+/// # Safety
+/// `nspace` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_keeps_job(nspace: *const c_char) -> bool {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded(false, || job::mapping::keeps(nspace))
+}
+
+/// Number of ranks that this node knows to be dead.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_plugin_known_dead() -> u32 {
+    guarded(0, job::mapping::known_dead)
 }
 
 /// The component `psensor/ringwatch`.

@@ -1,28 +1,30 @@
-//! Two groups of processes that become an intercommunicator: their roots ask each other who is there, all come together
-//! (`PMIx_Connect`), and then the roots settle the rest, each with its own group behind it. Open MPI 5.0.7 leaves a root
-//! waiting for the other one when somebody of its group dies meanwhile (`comm_cid.c`): it waits for all of them.
+//! Tracks groups of processes that connect to an intercommunicator, to end waits of their roots.
+//!
+//! The roots exchange lists of their members, all processes connect (`PMIx_Connect`), and then the roots complete the
+//! communicator, each with its own group. In Open MPI 5.0.7 a root waits for the other one for ever if a process of the
+//! other group dies meanwhile (`comm_cid.c`): it depends on all of that group.
 
 use std::sync::{Mutex, MutexGuard};
 
-use rdma_heartbeat::ports::{Asked, asked, members};
+use node_abi::ports::{Asked, asked, members};
 
 use crate::connections::Process;
 
-/// The meeting of a root of this node.
+/// The connection of a root of this node.
 struct Meeting {
     root: Process,
     port: String,
-    /// All who have come together; nobody before they have, or if nobody of another node is among them: PMIx brings processes
-    /// of one node together by itself.
+    /// All connecting processes. Empty before they connect, or if all are on this node: PMIx connects processes of one
+    /// node by itself.
     members: Vec<Process>,
-    /// Those of the other side.
+    /// The processes of the other group.
     others: Vec<Process>,
 }
 
-/// The last meeting of each root.
+/// The latest connection of each root.
 static MEETINGS: Mutex<Vec<Meeting>> = Mutex::new(Vec::new());
 
-/// A process asks for what another one is to publish. Returns whose death makes that vain, as far as meetings go.
+/// Registers a lookup. Returns the processes whose death makes it useless, as far as connections determine that.
 pub fn join(process: &Process, key: &str) -> Vec<Process> {
     let mut meetings = meetings();
     let own = |meeting: &Meeting| process.is_among(&[meeting.root]);
@@ -40,7 +42,7 @@ pub fn join(process: &Process, key: &str) -> Vec<Process> {
     }
 }
 
-/// A root gets the word of the other one about who is there.
+/// Handles the other root's list of members.
 pub fn hear(process: &Process, key: &str, list: &str) {
     let Some(Asked::Members(port)) = asked(key) else { return };
     let own = |meeting: &&mut Meeting| process.is_among(&[meeting.root]) && meeting.port == port;
@@ -49,7 +51,7 @@ pub fn hear(process: &Process, key: &str, list: &str) {
     }
 }
 
-/// These come together.
+/// Registers processes that connect.
 pub fn gather(members: &[Process]) {
     for meeting in meetings().iter_mut().filter(|meeting| meeting.members.is_empty()) {
         if meeting.root.is_among(members) {

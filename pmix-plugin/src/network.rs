@@ -1,10 +1,10 @@
-//! The UDP socket of a node and the addresses under which prterun's node can be reached.
+//! Opens the UDP socket of a node and determines addresses under which prterun's node can be reached.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
-use rdma_heartbeat::interfaces::is_meant;
+use platform::interfaces::is_meant;
 
 /// An IPv4 address of this node.
 struct Interface {
@@ -14,7 +14,7 @@ struct Interface {
 
 /// Addresses of this node on the chosen interfaces.
 ///
-/// `wanted` are names or CIDR subnets; empty means what PRRTE was told to use, else all interfaces that are up, except
+/// `wanted` has names or CIDR subnets. If it is empty, PRRTE's selection applies, or all interfaces that are up except
 /// loopback.
 ///
 /// # Errors
@@ -31,7 +31,7 @@ pub fn addresses(wanted: &[String]) -> Result<Vec<Ipv4Addr>, String> {
     };
     let found: Vec<Ipv4Addr> = interfaces().into_iter().filter(is_chosen).map(|interface| interface.address).collect();
     if found.is_empty() && !list.is_empty() {
-        let host = rdma_heartbeat::logging::host();
+        let host = platform::say::host();
         return Err(format!("no interface of {host} matches {parameter} ({})", list.join(",")));
     }
     Ok(found)
@@ -47,7 +47,7 @@ fn interfaces() -> Vec<Interface> {
         .collect()
 }
 
-/// Opens the node's socket: on the only chosen address if there is just one, else on all; in the port range.
+/// Opens the node's socket in the port range: on the selected address if there is only one, otherwise on all.
 ///
 /// # Errors
 /// A sentence if no port is free.

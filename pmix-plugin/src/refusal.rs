@@ -1,15 +1,15 @@
-//! A node that takes no part in a job: it says so to node 0, which ends the job, and this process with it.
+//! Reports to node 0 that this node takes no part in a job. Node 0 ends the job, and with it this process.
 
 use std::time::Instant;
 
 use nix::sys::signal::SigSet;
-use rdma_heartbeat::refusing;
-use rdma_heartbeat::versions::{Contact, Refusal};
+use node_abi::refusing;
+use node_abi::versions::{Contact, Refusal};
 
-/// Tells node 0 again and again.
+/// Sends the refusal repeatedly.
 ///
 /// # Errors
-/// A sentence if that cannot be begun.
+/// A sentence if the thread cannot be started.
 pub fn send(contact: Contact, refusal: Refusal) -> Result<(), String> {
     let body = move || {
         // PRRTE handles its signals in its own thread.

@@ -1,4 +1,4 @@
-//! Which release of ringwatch this node has.
+//! Determines the release of ringwatch on this node.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -7,20 +7,20 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use rdma_heartbeat::pin::Started;
-use rdma_heartbeat::versions::{RELEASE, told_by_daemon};
+use node_abi::versions::{RELEASE, told_by_daemon};
+use platform::pin::Started;
 
-/// How long `ringwatchd --version` may take.
+/// Time limit for `ringwatchd --version`.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest answer, in bytes.
+/// Maximum length of the answer, in bytes.
 const LONGEST: u64 = 512;
 
-/// The release of a `ringwatchd`, if it tells.
+/// The release of a `ringwatchd`, if it answers.
 pub fn of(daemon: &Path) -> Option<String> {
     let mut command = Command::new(daemon);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
-    // PRRTE may wait for it first, and somebody else have its number then.
+    // PRRTE may wait for it first, and another process get its number.
     let started = Started::take(child.id());
     let answer = child.stdout.take()?;
     let until = Instant::now() + PATIENCE;
@@ -42,7 +42,7 @@ pub fn of(daemon: &Path) -> Option<String> {
     told_by_daemon(&String::from_utf8_lossy(&text)).map(ToOwned::to_owned)
 }
 
-/// Whether prterun's own node has one release.
+/// Checks that prterun's own node has this plugin's release.
 ///
 /// # Errors
 /// A sentence for the user.
@@ -51,7 +51,7 @@ pub fn check(daemon: &Path) -> Result<(), String> {
     if found.as_deref() == Some(RELEASE) {
         return Ok(());
     }
-    let host = rdma_heartbeat::logging::host();
+    let host = platform::say::host();
     let found = found.unwrap_or_else(|| "of a release that it does not tell".into());
     let path = daemon.display();
     Err(format!("{host} has a plugin of ringwatch {RELEASE}, but {path} is {found}: install the same release of both"))

@@ -1,19 +1,19 @@
-//! Jobs that ranks of the fault-tolerant job spawn: the same `ringwatchd`s watch their ranks.
+//! Handles jobs that ranks of the fault-tolerant job spawn: the same `ringwatchd`s watch their ranks.
 
 use std::ffi::CStr;
 
+use node_abi::launch::{Spawned, ToDaemon, decode, encode};
+use node_abi::segment::SpawnedJob;
 use propagation::NodeId;
 use prte_hooks::Runtime;
-use rdma_heartbeat::launch::{Spawned, ToDaemon, decode, encode};
-use rdma_heartbeat::segment::SpawnedJob;
 
 use crate::job::Job;
 
-/// Where Open MPI tells the processes that it spawns whom they are to meet. Nobody waits for a program without MPI (the key
-/// `ompi_non_mpi`), which finds nothing in it.
+/// Variable in which Open MPI gives spawned processes the port to connect to. It is empty for a program without MPI
+/// (the key `ompi_non_mpi`), for which no process waits.
 const PARENT_PORT: &CStr = c"OMPI_PARENT_PORT";
 
-/// prterun launches a job that was spawned, with its ranks on these nodes: makes the launch data.
+/// Launches a spawned job in prterun, with its ranks on these nodes: returns the launch data.
 ///
 /// # Errors
 /// A sentence for the user.
@@ -23,7 +23,7 @@ pub fn launch(job: &Job, nspace: &CStr, rank_nodes: &[NodeId], runtime: &dyn Run
     encode(&spawned.ok_or("more ranks were spawned than there are numbers")?).map_err(|error| error.to_string())
 }
 
-/// A daemon is about to start its ranks of a job that was spawned: has them watched. Returns the first rank's number.
+/// Starts to watch ranks of a spawned job, which a daemon is about to start. Returns the first rank's number.
 ///
 /// # Errors
 /// A sentence for the user.
@@ -37,7 +37,7 @@ pub fn start(job: &Job, nspace: &CStr, bytes: &[u8]) -> Result<u32, String> {
         return Err(format!("there is no room for the ranks of the spawned job {}", spawned.nspace));
     }
     job.jobs.open(nspace, spawned.clone());
-    job.supervisor.keep_spawned(&spawned);
-    job.supervisor.tell(&ToDaemon::Spawned(spawned));
+    job.link.keep_spawned(&spawned);
+    job.link.tell(&ToDaemon::Spawned(spawned));
     Ok(first)
 }

@@ -1,54 +1,55 @@
-//! What a member asks of its caller.
+//! Defines actions that a member requests of its caller.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EndReason, Message, NodeId, Subject};
+use crate::message::{EndReason, Message, Subject};
+use crate::units::NodeId;
 
-/// One thing for the caller to do, in the order in which they are given.
+/// An action for the caller. Actions are carried out in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Action {
-    /// Send a message. It may get lost: the member sees to that.
+    /// Send a message. It may get lost; the member handles that.
     Send {
         /// The node it is for.
         to: NodeId,
         /// The message.
         message: Message,
     },
-    /// Tell this node's ranks. Comes once per subject: once per dead node, once per dead rank, once for the end.
+    /// Notify this node's ranks. Occurs once per subject: once per dead node, once per dead rank, once for the end.
     Deliver(Fact),
-    /// This node takes no further part; what of the job runs on it must be stopped too. Comes at most once.
+    /// This node takes no further part. Its part of the job must be stopped, too. Occurs at most once.
     Stop(StopReason),
-    /// Whether this node is on the arbiter's side of the network is in doubt: what of the job runs on it must not go
-    /// on until [`Action::Release`] or [`Action::Stop`]. Otherwise it could finish without the others, who do so
-    /// without it. Never comes at the arbiter or without one.
+    /// It is uncertain whether this node is on the arbiter's side of the network. Its part of the job must not run
+    /// until [`Action::Release`] or [`Action::Stop`]: otherwise it could finish without the other nodes, which finish
+    /// without it. Never occurs at the arbiter or without one.
     Hold,
-    /// The doubt is over: follows a [`Action::Hold`], once, unless [`Action::Stop`] does.
+    /// The contact is certain again: follows a [`Action::Hold`] once, unless [`Action::Stop`] does.
     Release,
-    /// At the arbiter: all ranks of this node have passed MPI_Init. Comes once per node.
+    /// At the arbiter: all ranks of this node have passed MPI_Init. Occurs once per node.
     NodeReady(NodeId),
 }
 
-/// News that is true from now on and forever.
+/// A fact, valid from now on and for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fact {
-    /// What happened.
+    /// The subject of the fact.
     pub subject: Subject,
-    /// Who announced it.
+    /// The node that announced it.
     pub source: NodeId,
-    /// Whose observation led to it, if the subject is a node that fell silent and the notice said so.
+    /// The node whose observation led to it, if the subject is a silent node and the notice names the observer.
     pub suspector: Option<NodeId>,
 }
 
-/// Why a member stopped.
+/// The reason why a member stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StopReason {
-    /// The others hold this node dead. It does not argue: the suspicion has become the truth.
+    /// The other nodes have declared this node dead. It accepts that: the suspicion has become the truth.
     DeclaredDead,
-    /// This node has left the job, as it wished.
+    /// This node has left the job at its own request.
     Left,
-    /// There is no contact with the arbiter: the network fell apart, or the arbiter's node was lost.
+    /// There is no contact with the arbiter: the network is partitioned, or the arbiter's node was lost.
     CutOff,
     /// The arbiter ended the job.
     Ended(EndReason),

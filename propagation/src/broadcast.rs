@@ -1,39 +1,22 @@
-//! Broadcasts under way: which were seen, and which copies are not acknowledged yet.
+//! Tracks broadcasts under way: those that were seen, and copies that are not acknowledged yet.
 //!
-//! Any number of broadcasts run side by side; none waits for another.
+//! Any number of broadcasts run concurrently; none waits for another.
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::{Action, Message, NodeId, Notice, Time};
-
-/// The name of a broadcast: the key for telling the first copy from the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct BroadcastId {
-    /// See [`Notice::source`].
-    pub source: NodeId,
-    /// See [`Notice::incarnation`].
-    pub incarnation: u32,
-    /// See [`Notice::seq`].
-    pub seq: u64,
-}
-
-impl Notice {
-    pub(crate) fn id(&self) -> BroadcastId {
-        BroadcastId { source: self.source, incarnation: self.incarnation, seq: self.seq }
-    }
-}
+use crate::action::Action;
+use crate::message::{BroadcastId, Message, Notice};
+use crate::units::{NodeId, Time};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Broadcasts {
-    /// Those seen. A fixed window per source would not do: a node that loses hundreds of ranks at once has
-    /// hundreds of broadcasts under way, which may arrive in any order.
+    /// Broadcasts that were seen. A fixed window per source would not suffice: a node that loses hundreds of ranks at
+    /// once has hundreds of broadcasts under way, which may arrive in any order.
     seen: Ids,
     spreading: Vec<Spread>,
 }
 
-/// One broadcast whose copies are not all acknowledged.
+/// A broadcast with unacknowledged copies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Spread {
     notice: Arc<Notice>,
@@ -72,7 +55,7 @@ impl Broadcasts {
         self.spreading.push(spread);
     }
 
-    /// `node` has this broadcast: it said so, or it sent a copy itself.
+    /// Handles an acknowledgement: `node` has this broadcast, because it said so or sent a copy itself.
     pub fn acknowledged(&mut self, id: BroadcastId, node: NodeId) {
         if let Some(spread) = self.spreading.iter_mut().find(|spread| spread.notice.id() == id) {
             spread.waiting.retain(|&waiting| waiting != node);
@@ -80,14 +63,14 @@ impl Broadcasts {
         }
     }
 
-    /// Sends `node` all copies that it has not acknowledged.
+    /// Sends all unacknowledged copies to `node`.
     pub fn repeat_to(&self, node: NodeId, out: &mut Vec<Action>) {
         for spread in self.spreading.iter().filter(|spread| spread.waiting.contains(&node)) {
             send(&spread.notice, &[node], out);
         }
     }
 
-    /// Sends nothing more to `node`: it is dead.
+    /// Stops sending to `node`, which is dead.
     pub fn forget(&mut self, node: NodeId) {
         for spread in &mut self.spreading {
             spread.waiting.retain(|&waiting| waiting != node);
@@ -95,14 +78,14 @@ impl Broadcasts {
         self.drop_done();
     }
 
-    /// Gives up none before `until`: nobody could answer of late.
+    /// Gives up none before `until`, because no answer could have arrived recently.
     pub fn forgive(&mut self, until: Time) {
         for spread in &mut self.spreading {
             spread.until = spread.until.max(until);
         }
     }
 
-    /// Gives up every broadcast but `id`, and that one at `until`.
+    /// Gives up every broadcast except `id`, and that one at `until`.
     pub fn keep_only(&mut self, id: BroadcastId, until: Time) {
         self.spreading.retain(|spread| spread.notice.id() == id);
         for spread in &mut self.spreading {
@@ -126,12 +109,12 @@ impl Broadcasts {
         }
     }
 
-    /// When [`tick`](Self::tick) has something to do next.
+    /// Time at which [`tick`](Self::tick) has work.
     pub fn deadline(&self) -> Time {
         self.spreading.iter().map(|spread| spread.next.min(spread.until)).min().unwrap_or(Time::MAX)
     }
 
-    /// Whether no copy is waiting for its acknowledgement.
+    /// Whether no copy is unacknowledged.
     pub fn is_idle(&self) -> bool {
         self.spreading.is_empty()
     }
@@ -152,14 +135,14 @@ pub(crate) fn send(notice: &Arc<Notice>, targets: &[NodeId], out: &mut Vec<Actio
     out.extend(targets.iter().map(|&to| Action::Send { to, message: Message::Notice(Arc::clone(notice)) }));
 }
 
-/// A set of broadcasts in which those of one life of a source become one range once all the gaps are filled.
+/// A set of broadcasts. Those of one incarnation of a source become one range once all gaps are filled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Ids {
-    /// Ascending, disjoint and not adjacent. A flat list, because a member hears of few sources.
+    /// Ascending, disjoint and not adjacent. A flat list, because a member receives from few sources.
     ranges: Vec<Range>,
 }
 
-/// The broadcasts `first` to `last` of one life of a source.
+/// The broadcasts `first` to `last` of one incarnation of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Range {
     life: (NodeId, u32),
@@ -172,7 +155,7 @@ impl Ids {
         self.before(id).1
     }
 
-    /// How many ranges begin at or before a broadcast, and whether the last of them holds it.
+    /// Number of ranges that begin at or before a broadcast, and whether the last of them contains it.
     fn before(&self, BroadcastId { source, incarnation, seq }: BroadcastId) -> (usize, bool) {
         let life = (source, incarnation);
         let place = self.ranges.partition_point(|range| (range.life, range.first) <= (life, seq));
@@ -205,7 +188,7 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Route, Subject};
+    use crate::message::{Route, Subject};
 
     const MS: Time = Time::from_millis(1);
 
@@ -266,7 +249,7 @@ mod tests {
     #[test]
     fn each_broadcast_is_new_once_in_any_order() {
         let mut broadcasts = Broadcasts::default();
-        // 7 and 100 have no common divisor: every number below 100 comes once.
+        // 7 and 100 have no common divisor, so every number below 100 occurs once.
         for step in 0..100 {
             let id = notice(step * 7 % 100).id();
             assert!(broadcasts.first_time(id));

@@ -1,58 +1,33 @@
-//! Messages that travel together.
+//! Bundles messages into shared datagrams.
 //!
-//! Copies of broadcasts and the answers to them that are to leave for the same node at the same time leave as one
-//! message, so that several broadcasts under way cost hardly more than one. Nothing waits for company; what has to wait
-//! leaves together.
-
-use std::sync::Arc;
+//! Copies of broadcasts, and answers to them, that are sent to the same node at the same time become one message, so
+//! that several concurrent broadcasts cost hardly more than one. No message is delayed for a bundle.
 
 use postcard::ser_flavors::Size;
-use serde::{Deserialize, Serialize};
 
+pub use crate::message::Part;
+
+use crate::message::{BroadcastId, Message};
+use crate::units::NodeId;
 use crate::wire::{BODY_AT, MAC_LEN};
-use crate::{BroadcastId, Message, NodeId, Notice};
 
-/// The most bytes of a bundle in its envelope: one Ethernet frame, with room for encapsulations. A datagram in several
-/// frames would get lost with each of them.
+/// Maximum number of bytes of a bundle in its envelope: one Ethernet frame, with room for encapsulations. A datagram in
+/// several frames would get lost with each of them.
 const MOST: usize = 1_400;
 
-/// One message of a [`Message::Bundle`], which is never another bundle.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Part {
-    /// See [`Message::Notice`].
-    Notice(Arc<Notice>),
-    /// See [`Message::Ack`].
-    Ack(BroadcastId),
-    /// See [`Message::Complete`].
-    Complete(BroadcastId),
-    /// See [`Message::Done`].
-    Done(BroadcastId),
-}
-
-impl From<Part> for Message {
-    fn from(part: Part) -> Message {
-        match part {
-            Part::Notice(notice) => Message::Notice(notice),
-            Part::Ack(BroadcastId { source, incarnation, seq }) => Message::Ack { source, incarnation, seq },
-            Part::Complete(BroadcastId { source, incarnation, seq }) => Message::Complete { source, incarnation, seq },
-            Part::Done(BroadcastId { source, incarnation, seq }) => Message::Done { source, incarnation, seq },
-        }
-    }
-}
-
-/// What a message leaves of a datagram for others, in bytes.
+/// Remaining space for other messages in a datagram, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Room(usize);
 
 impl Room {
-    /// The room beside this message: none if it travels alone.
+    /// The space beside this message: none if it must be sent alone.
     pub fn beside(message: &Message) -> Room {
         // The bundle's own variant and length take three bytes at most.
         const BODY: usize = MOST - BODY_AT - MAC_LEN - 3;
         Room(space(message).map_or(0, |space| BODY.saturating_sub(space)))
     }
 
-    /// Whether this message may go along, too; then its space is taken.
+    /// Whether this message fits, too; then its space is taken.
     pub fn takes(&mut self, message: &Message) -> bool {
         let left = space(message).and_then(|space| self.0.checked_sub(space));
         self.0 = left.unwrap_or(self.0);
@@ -60,20 +35,20 @@ impl Room {
     }
 }
 
-/// Whether a message may be in a bundle: what there is much of while several broadcasts are under way. Everything else
-/// is rare, or, like heartbeats, has a way of its own.
+/// Whether a message may be in a bundle: such messages are frequent during several concurrent broadcasts. All others
+/// are rare, or, like heartbeats, have a separate path.
 pub fn is_part(message: &Message) -> bool {
     matches!(message, Message::Notice(_) | Message::Ack { .. } | Message::Complete { .. } | Message::Done { .. })
 }
 
-/// How many bytes a message takes in a bundle, as many as alone; `None` if it cannot be in one.
+/// Number of bytes of a message in a bundle, the same as alone; `None` if it cannot be in one.
 fn space(message: &Message) -> Option<usize> {
     is_part(message).then(|| {
         postcard::serialize_with_flavor(message, Size::default()).expect("every message has a number of bytes")
     })
 }
 
-/// The same messages, those to the same node together as far as they may share a datagram.
+/// Packs messages: those to the same node are combined as far as they fit into a datagram.
 pub fn pack(mut messages: Vec<(NodeId, Message)>) -> Vec<(NodeId, Message)> {
     messages.sort_by_key(|(to, _)| *to);
     let mut packed: Vec<(NodeId, Message)> = Vec::with_capacity(messages.len());

@@ -1,10 +1,12 @@
-//! Who a member is, and the times of its protocol.
+//! Configures a member: its identity, and the times of its protocol.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeId, RingOrder, Route};
+use crate::message::Route;
+use crate::ring::RingOrder;
+use crate::units::NodeId;
 
 /// The settings of one [`Member`](crate::Member). All but `me` and `incarnation` must be equal in the whole job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,21 +19,21 @@ pub struct Config {
     pub period: Duration,
     /// The silence after which an emitter is suspected (delta in the paper), longer than `period`.
     pub timeout: Duration,
-    /// How long a member goes without a sign of the arbiter before it stops: above zero, at most `timeout`; an eighth longer where
-    /// its emitter reports in the last moment.
+    /// Time without a message of the arbiter after which a member stops: above zero, at most `timeout`; an eighth
+    /// longer if its emitter reports in the last moment.
     ///
     /// A suspicion takes one `timeout` and its confirmation at most `confirm`, so a part of the network that
     /// was cut off has stopped within 2 x `timeout`. After an eighth of it the member holds its ranks
     /// ([`Action::Hold`](crate::Action::Hold)).
     pub confirm: Duration,
-    /// How long the arbiter waits for a suspect's sign of life before it declares it dead, at most `confirm`; zero
-    /// declares at once. It adds to the time in which a silent death is found.
+    /// How long the arbiter waits for a suspect's answer before it declares it dead, at most `confirm`; zero declares
+    /// at once. It adds to the detection time of a silent death.
     pub trial: Duration,
     /// The time between two copies of a message that was not answered yet, above zero.
     pub resend: Duration,
     /// The order of the nodes on the ring.
     pub order: RingOrder,
-    /// How the deaths of nodes and ranks are broadcast by this node.
+    /// The strategy of this node's broadcasts of dead nodes and ranks.
     pub strategy: Strategy,
     /// An upper bound on the time that one message takes (tau in the paper), above zero. Only [`Strategy::Tree`]
     /// depends on it, and only in how fast and how often it falls back on the circulant graph.
@@ -41,23 +43,23 @@ pub struct Config {
     pub lossless: bool,
     /// The only node that declares deaths; `None` runs the paper's protocol, where every observer does.
     pub arbiter: Option<NodeId>,
-    /// How often this node's member was started before: distinguishes its broadcasts from those of the
-    /// earlier ones. Must grow with every restart.
+    /// Number of earlier starts of this node's member: distinguishes its broadcasts from those of earlier incarnations.
+    /// Must grow with every restart.
     pub incarnation: u32,
 }
 
-/// How a broadcast spreads; see [`graph`](crate::graph) for what each costs and guarantees.
+/// The strategy of a broadcast; see [`graph`](crate::graph) for costs and guarantees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Strategy {
-    /// The paper's double hypercube: everybody to all neighbours in the circulant graph.
+    /// The paper's double hypercube: each participant forwards to all its neighbours in the circulant graph.
     #[default]
     Circulant,
-    /// A binomial tree that is known to be complete, or else is rescued by the circulant graph.
+    /// A binomial tree with a proof of completeness; without the proof the circulant graph rescues the broadcast.
     Tree,
 }
 
 impl Config {
-    /// Whether somebody whom an observer suspects is asked for a sign of life before it is declared.
+    /// Whether a suspect is probed before it is declared dead.
     pub(crate) fn asks_suspects(&self) -> bool {
         self.arbiter.is_some() && !self.trial.is_zero()
     }
@@ -87,7 +89,7 @@ impl From<Strategy> for Route {
     }
 }
 
-/// What is wrong with a [`Config`].
+/// The error in a [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// `me` is not below `universe`.
@@ -136,7 +138,7 @@ pub enum ConfigError {
     /// `resend` is zero.
     #[error("the time between copies must be above zero")]
     NoResend,
-    /// `order` is one of more nodes than there are.
+    /// `order` names more nodes than there are.
     #[error("the ring order names {named} nodes, but the job has {universe}")]
     LongOrder {
         /// The number of nodes in the order.
@@ -150,12 +152,12 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Settings with the usual rest: `confirm` is `timeout` less two periods but 0.6 to 0.8 `timeout`, `trial` a tenth of
-    /// `timeout` within 2 ms to 50 ms but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms because messages
-    /// may get lost, `tau` half of that, the ring and the broadcasts are the paper's, the arbiter is node 0, and this is the
-    /// first incarnation.
+    /// Settings with usual values: `confirm` is `timeout` less two periods but 0.6 to 0.8 `timeout`, `trial` a tenth of
+    /// `timeout` within 2 ms to 50 ms but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms because
+    /// messages may get lost, `tau` half of that; ring and broadcasts are the paper's, the arbiter is node 0, and this
+    /// is the first incarnation.
     pub fn new(me: NodeId, universe: u32, period: Duration, timeout: Duration) -> Config {
-        // A heartbeat that is seen when somebody looks, as those by RDMA are, counts up to a period later than it came.
+        // A heartbeat that is read on demand, as by RDMA, counts up to a period later than it arrived.
         let confirm = timeout.saturating_sub(period.saturating_mul(2)).clamp(timeout / 5 * 3, timeout / 5 * 4);
         Config {
             me,
@@ -174,12 +176,12 @@ impl Config {
         }
     }
 
-    /// How long after a message that was not answered the next copy goes out; [`Duration::MAX`] for never.
+    /// Time after an unanswered message until the next copy; [`Duration::MAX`] for never.
     pub(crate) fn resend_after(&self) -> Duration {
         if self.lossless { Duration::MAX } else { self.resend }
     }
 
-    /// Checks the ranges given at the fields.
+    /// Checks the ranges of the fields.
     ///
     /// # Errors
     ///

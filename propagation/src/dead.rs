@@ -1,27 +1,28 @@
-//! The dead that a member knows (D in the paper). It only grows.
+//! Tracks the dead nodes that a member knows (D in the paper). The set only grows.
 //!
-//! Nodes that left in order are among them: they take no further part either.
+//! It includes nodes that left in order: they take no further part either.
 
 use std::collections::BTreeMap;
 
-use crate::{NodeId, NodeReason, Time};
+use crate::message::NodeReason;
+use crate::units::{NodeId, Time};
 
-/// What a member knows of one dead node.
+/// Knowledge about one dead node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Death {
     /// The dead node.
     pub node: NodeId,
-    /// Why it is held dead. [`NodeReason::Silent`] if only the fact has come through.
+    /// The reason. [`NodeReason::Silent`] if only the fact is known.
     pub reason: NodeReason,
     /// When this member learned of it.
     pub at: Time,
-    /// Who announced it. This node itself for what was handed in at the start.
+    /// The node that announced it. This node itself for deaths passed to the constructor.
     pub announcer: NodeId,
-    /// Whose observation led to it, if known.
+    /// The node whose observation led to it, if known.
     pub suspector: Option<NodeId>,
 }
 
-/// All deaths, in the order of the ids and in the order of the news.
+/// All deaths, ordered by id, and in order of arrival.
 ///
 /// Flat lists, because there are few deaths and, in a simulation, many members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,18 +31,18 @@ pub(crate) struct Dead {
     history: Vec<NodeId>,
     /// The deaths that this member announced.
     announced: BTreeMap<NodeId, Announced>,
-    /// When a dead node that spoke was last told that it is dead.
+    /// Time when each sending dead node was last notified of its death.
     told: BTreeMap<NodeId, Time>,
 }
 
-/// What to remember of an announcement in order to repeat it.
+/// The data needed to repeat an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Announced {
     /// The number of the broadcast.
     seq: u64,
     /// The number of nodes then.
     universe: u32,
-    /// How many of the history, that death included, were in its list: nothing else has to be stored of it.
+    /// Number of deaths of the history in its list, including its own: this determines the list.
     known: usize,
 }
 
@@ -64,7 +65,7 @@ impl Dead {
         true
     }
 
-    /// How many there are.
+    /// Number of deaths.
     pub fn count(&self) -> u32 {
         u32::try_from(self.deaths.len()).expect("nodes are numbered with 32 bits")
     }
@@ -83,14 +84,14 @@ impl Dead {
         self.deaths.iter().map(|death| death.node).collect()
     }
 
-    /// Those of a list of dead nodes that left in order.
+    /// The nodes of a list of dead nodes that left in order.
     pub fn left_of(&self, list: &[NodeId]) -> Vec<NodeId> {
         let has_left = |node: &NodeId| self.get(*node).is_some_and(|death| death.reason == NodeReason::Left);
         list.iter().copied().filter(has_left).collect()
     }
 
-    /// Remembers that this member announces the death of `node` to `universe` nodes in its broadcast `seq`, whose list
-    /// is the present one.
+    /// Notes that this member announces the death of `node` to `universe` nodes in its broadcast `seq`, with the
+    /// current list of dead nodes.
     pub fn set_announced(&mut self, node: NodeId, seq: u64, universe: u32) {
         if self.contains(node) {
             self.announced.insert(node, Announced { seq, universe, known: self.history.len() });
@@ -105,7 +106,7 @@ impl Dead {
         Some((seq, universe, list))
     }
 
-    /// Whether to tell `node` now that it is dead, at most once in `interval`.
+    /// Whether to notify `node` now of its death, at most once in `interval`.
     pub fn may_tell(&mut self, node: NodeId, now: Time, interval: Time) -> bool {
         let told = self.told.get(&node);
         let due = self.contains(node) && told.is_none_or(|told| now >= told.saturating_add(interval));

@@ -1,29 +1,30 @@
-//! Who passes a broadcast on to whom.
+//! Computes the graph of a broadcast: the nodes to which each participant forwards.
 //!
-//! The participants are the nodes of the notice's universe but those in its list of dead. They are labelled 0 to n-1
-//! in ring order from the source; k = floor(log2 n). A [`Route`] is a function of n and the label, so that
-//! neither a table nor any state beyond the notice is needed, and all participants compute the same.
+//! The participants are the nodes of the notice's universe except those in its list of dead. They are labelled 0 to n-1
+//! in ring order from the source; k = floor(log2 n). A [`Route`] is a function of n and the label, so that neither a
+//! table nor any state beyond the notice is needed, and all participants compute the same.
 //!
-//! | [`Strategy`](crate::Strategy) | messages per participant | hops | reaches everybody though ... crash |
+//! | [`Strategy`](crate::Strategy) | messages per participant | hops | reaches all survivors though ... crash |
 //! |---|---|---|---|
 //! | [`Circulant`](circulant) | up to 2k, or 4k with acknowledgements | at most (k + 3) / 2 | 2k - 2 |
 //! | [`Tree`](tree) | 3, with or without loss | at most k | 2k - 2, then with up to 2k more messages each |
 //!
-//! "Everybody" are the participants that stay alive, provided that one of them ever received a copy: a source that
-//! crashes before its first copy has arrived has said nothing. A crash may strike at any time, also between two
-//! copies. The paper asks for k - 1; for n <= 3, where 2k - 2 is 0, nothing needs to be forwarded.
+//! The survivors are the participants that stay alive. The guarantee holds if one of them ever received a copy: a
+//! source that crashes before its first copy has arrived has sent nothing. A crash may occur at any time, also between
+//! two copies. The paper requires k - 1; for n <= 3, where 2k - 2 is 0, nothing needs to be forwarded.
 
 pub mod circulant;
 pub mod tree;
 
+use crate::message::{Notice, Route};
 use crate::ring::{Participants, RingOrder};
-use crate::{NodeId, Notice, Route};
+use crate::units::NodeId;
 
-/// The nodes that `of` passes a broadcast of `source` on to along the circulant graph of a ring in the order of the
-/// ids, the farthest jumps first, because they have the longest way to go on from there.
+/// The nodes to which `of` forwards a broadcast of `source` along the circulant graph of a ring in the order of the
+/// ids. The farthest jumps come first, because their receivers have the longest paths ahead.
 ///
-/// `dead` is the strictly ascending list in the notice, below `universe`. The result is empty if `source` or
-/// `of` is no participant. Takes O(log n log |dead|) time and at most 62 entries.
+/// `dead` is the strictly ascending list in the notice, below `universe`. The result is empty if `source` or `of` is no
+/// participant. Takes O(log n log |dead|) time and at most 62 entries.
 pub fn neighbours(universe: u32, dead: &[NodeId], source: NodeId, of: NodeId) -> Vec<NodeId> {
     let (order, mut found) = (RingOrder::default(), Vec::new());
     if let Some(participants) = Participants::new(&order, universe, dead, source) {
@@ -32,7 +33,7 @@ pub fn neighbours(universe: u32, dead: &[NodeId], source: NodeId, of: NodeId) ->
     found
 }
 
-/// The nodes that `of` passes a copy of this notice on to, if all of them are alive. Empty if `of` takes no part.
+/// The nodes to which `of` forwards a copy of this notice, if all of them are alive. Empty if `of` is no participant.
 pub fn targets(order: &RingOrder, notice: &Notice, of: NodeId) -> Vec<NodeId> {
     let mut found = Vec::new();
     append_targets(order, notice, of, &mut found);
@@ -75,7 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{NodeReason, Subject};
+    use crate::message::{NodeReason, Subject};
 
     /// A ring in some order, and a notice of one of the participants.
     fn any_notice() -> impl Strategy<Value = (RingOrder, Notice)> {
@@ -95,8 +96,8 @@ mod tests {
     }
 
     proptest! {
-        /// What each participant works out for itself fits what the others work out: whoever is to get a copy knows from
-        /// whom, all are reached, and nobody dead has a part in it.
+        /// Each participant's result is consistent with those of the others: each receiver knows its sender, all are
+        /// reached, and no dead node is included.
         #[test]
         fn all_participants_compute_the_same_graph((order, notice) in any_notice()) {
             let links: Vec<_> = (0..notice.universe).map(|of| targets(&order, &notice, of)).collect();
@@ -174,7 +175,7 @@ mod tests {
                 assert!(neighbours(universe, &dead, 5, b).contains(&a));
             }
         }
-        // Alive in ring order: 0 1 4 5 6 8 9 10 11; jumps of 4, 2, 1 from 1.
+        // Survivors in ring order: 0 1 4 5 6 8 9 10 11; jumps of 4, 2, 1 from 1.
         assert_eq!(neighbours(universe, &dead, 5, 1), [8, 9, 5, 11, 4, 0]);
     }
 

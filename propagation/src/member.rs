@@ -1,16 +1,16 @@
-//! The machine: one node's part in the protocol.
+//! Runs one node's part in the protocol: the state machine.
 //!
 //! This file routes inputs and time to the parts of the machine, one file each:
 //!
 //! | file | part |
 //! |---|---|
-//! | `links` | the ring: heartbeats out, heartbeats in, closing the gap after a death (T1 to T4 of the paper) |
-//! | `inquiry` | what a member asks of the arbiter: suspicions, signs of life, its own resignation; holding its ranks |
-//! | `arbitration` | how deaths are declared and suspicions answered |
-//! | `trial` | how the arbiter gives a suspect the chance to answer |
+//! | `links` | the ring: outgoing and incoming heartbeats, closing the gap after a death (T1 to T4 of the paper) |
+//! | `inquiry` | a member's questions to the arbiter: suspicions, probes, its own resignation; holding its ranks |
+//! | `arbitration` | declaration of deaths, and answers to suspicions |
+//! | `trial` | the arbiter's probes of a suspect |
 //! | `announcement` | broadcasts: starting, forwarding, believing them (T5 of the paper) |
-//! | `tree` | broadcasts that take the tree instead of the paper's graph |
-//! | `repetition` | saying again what may be lost with many nodes |
+//! | `tree` | broadcasts over the tree instead of the paper's graph |
+//! | `repetition` | repetition of announcements that may be lost with many nodes |
 //! | `growth` | nodes that join, and nodes that leave in order |
 
 mod announcement;
@@ -24,9 +24,14 @@ mod trial;
 
 use std::collections::BTreeSet;
 
-use crate::broadcast::{BroadcastId, Broadcasts};
+use crate::action::{Action, StopReason};
+use crate::broadcast::Broadcasts;
+use crate::config::Config;
 use crate::dead::Dead;
-use crate::{Action, Config, Death, Message, NodeId, NodeReason, StopReason, Time};
+use crate::dead::Death;
+use crate::message::BroadcastId;
+use crate::message::{Message, NodeReason};
+use crate::units::{NodeId, Time};
 use inquiry::Inquiries;
 use links::Links;
 use repetition::Said;
@@ -35,12 +40,11 @@ use trial::Trials;
 
 /// One node's part in the protocol.
 ///
-/// The caller hands in messages ([`handle`](Self::handle)), the time when
-/// [`next_deadline`](Self::next_deadline) has come ([`tick`](Self::tick)) and what it observes itself
-/// ([`announce_rank`](Self::announce_rank), [`resign`](Self::resign), [`declare`](Self::declare),
-/// [`end`](Self::end), [`ready`](Self::ready), [`grow`](Self::grow), [`leave`](Self::leave),
-/// [`keep_holding`](Self::keep_holding)). Each appends to `out` what the caller has to do. The time may
-/// not go back from call to call, and the deadline may have changed after each of them.
+/// The caller passes messages ([`handle`](Self::handle)), the time when [`next_deadline`](Self::next_deadline) has come
+/// ([`tick`](Self::tick)) and its own observations ([`announce_rank`](Self::announce_rank), [`resign`](Self::resign),
+/// [`declare`](Self::declare), [`end`](Self::end), [`ready`](Self::ready), [`grow`](Self::grow),
+/// [`leave`](Self::leave), [`keep_holding`](Self::keep_holding)). Each appends actions for the caller to `out`. The
+/// time must not go back from call to call, and the deadline may change with each of them.
 ///
 /// After [`Action::Stop`] the member does nothing more, with one exception: when the job ended, it still
 /// passes that news on until it is [`drained`](Self::drained).
@@ -56,17 +60,17 @@ pub struct Member {
     said: Vec<Said>,
     links: Links,
     inquiries: Inquiries,
-    /// At the arbiter: who is suspected, and who was spared.
+    /// At the arbiter: suspected nodes, and spared nodes.
     trials: Trials,
     broadcasts: Broadcasts,
     trees: Trees,
     /// Whether this member announced nodes that joined.
     is_sponsor: bool,
-    /// Whether an earlier life of this member may have died before all had heard of the deaths that it declared.
+    /// Whether an earlier incarnation may have died before all nodes knew the deaths that it declared.
     owes_deaths: bool,
     /// The number of the next broadcast that starts here.
     next_seq: u64,
-    /// At the arbiter: the nodes that said so.
+    /// At the arbiter: the nodes whose ranks are ready.
     ready: BTreeSet<NodeId>,
     stopped: Option<StopReason>,
 }
@@ -74,9 +78,9 @@ pub struct Member {
 impl Member {
     /// A member that joins the ring at `now`.
     ///
-    /// `already_dead` is what an earlier member of this node had learned; it is not delivered again, but announced again
-    /// by whoever declares deaths. This node and ids outside the job are left out of it. The first heartbeat is due at once; the emitter gets
-    /// `timeout` + `period` for its first one, because it may start later.
+    /// `already_dead` lists deaths that an earlier member of this node knew. They are not delivered again, but nodes
+    /// that may declare deaths announce them again. This node and ids outside the job are removed from it. The first
+    /// heartbeat is due at once; the emitter gets `timeout` + `period` for its first one, because it may start later.
     ///
     /// # Panics
     ///
@@ -112,8 +116,8 @@ impl Member {
         }
     }
 
-    /// A member that takes part in broadcasts only, as if its neighbours on the ring stayed alive and were known to.
-    /// For simulations, where most do; it sends no heartbeat and suspects nobody.
+    /// A member that only takes part in broadcasts, as if its neighbours on the ring stayed alive. For simulations; it
+    /// sends no heartbeat and suspects no node.
     ///
     /// # Panics
     ///
@@ -125,16 +129,16 @@ impl Member {
         member
     }
 
-    /// Takes in a message that node `from` sent.
+    /// Handles a message from node `from`.
     ///
-    /// Messages of unknown nodes are ignored; a dead node is told that it is dead, and nothing it says is
-    /// believed: what it announced before it died comes from the living who heard it, too.
+    /// Messages of unknown nodes are ignored. A dead node is notified of its death, and nothing it says is believed:
+    /// its announcements from before its death also come from survivors that received them.
     pub fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Vec<Action>) {
         if let Message::Bundle(parts) = message {
             return parts.into_iter().for_each(|part| self.handle(now, from, part.into(), out));
         }
         let universe = match &message {
-            // It may be the one by which this member learns of its sender.
+            // It may be the message by which this member learns of its sender.
             Message::Notice(notice) => notice.universe.max(self.config.universe),
             _ => self.config.universe,
         };
@@ -176,8 +180,9 @@ impl Member {
             // Not for a member.
             Message::Hello { .. } | Message::Roster { .. } | Message::Records { .. } | Message::RecordsHeard { .. } => {
             }
-            Message::AllStopped { .. } | Message::JobSuspended | Message::Transport { .. } => {}
-            // Taken apart above.
+            Message::AllStopped { .. } | Message::JobSuspended | Message::Transport { .. } | Message::Logger { .. } => {
+            }
+            // Unpacked above.
             Message::Bundle(_) => {}
         }
         if ends_hold && !self.is_stopped() {
@@ -185,10 +190,10 @@ impl Member {
         }
     }
 
-    /// Takes note that node `from` has raised a flag in this node's memory: a heartbeat that is no message.
+    /// Notes that node `from` has raised a flag in this node's memory: a heartbeat without a message.
     ///
-    /// The caller looks when it calls [`tick`](Self::tick) anyway, and before it does, so that a flag spares its owner
-    /// the suspicion that is due at that moment.
+    /// The caller reads flags when it calls [`tick`](Self::tick) anyway, and before it does, so that a flag prevents a
+    /// suspicion that is due at that moment.
     pub fn saw(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
         if self.is_stopped() || self.emitter() != Some(from) {
             return;
@@ -201,7 +206,7 @@ impl Member {
         }
     }
 
-    /// Does what is due at `now`; harmless at any time.
+    /// Does all work that is due at `now`; harmless at any time.
     pub fn tick(&mut self, now: Time, out: &mut Vec<Action>) {
         if self.wake(now) {
             self.repeat_deaths(now, out);
@@ -259,7 +264,7 @@ impl Member {
         self.stopped
     }
 
-    /// Whether this member has stopped and nobody waits for it to pass on the end of the job.
+    /// Whether this member has stopped and no other node needs it to forward the end of the job.
     pub fn drained(&self) -> bool {
         self.is_stopped() && self.broadcasts.is_idle()
     }
@@ -269,12 +274,12 @@ impl Member {
         &self.config
     }
 
-    /// Begins every call but of a stopped member, for which it returns false.
+    /// Begins every call except that of a stopped member, for which it returns false.
     ///
-    /// Gives everybody more time if this process was paused, for then the silence was its own: if it is called
-    /// later than half a `timeout` after the deadline it had asked for. The heartbeats of that time may still
-    /// be on their way to it, and a false suspicion costs a node. Nor could anybody get the copies that
-    /// it would have sent again.
+    /// If this process was paused, all waits are extended, because the silence was its own: this applies if it is
+    /// called later than half a `timeout` after the deadline that it had requested. Heartbeats of that time may still
+    /// be in transit, and a false suspicion costs a node. Nor could other nodes get the copies that it would have
+    /// repeated.
     fn wake(&mut self, now: Time) -> bool {
         let latest = self.next_deadline().saturating_add(self.config.timeout / 2);
         if now > latest {
@@ -286,7 +291,7 @@ impl Member {
         !self.is_stopped()
     }
 
-    /// The others hold this node dead; perhaps because it asked for that.
+    /// Stops because the other nodes have declared this node dead, possibly at its own request.
     fn stop_as_dead(&mut self, out: &mut Vec<Action>) {
         let reason = if self.inquiries.leaves() { StopReason::Left } else { StopReason::DeclaredDead };
         self.stop(reason, out);

@@ -1,4 +1,4 @@
-//! What members say to each other.
+//! Defines messages between members.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::NodeId;
-use crate::bundle::Part;
+use crate::units::NodeId;
 
 /// One message from one node to another.
 ///
@@ -41,11 +40,11 @@ pub enum Message {
         /// See [`Notice::seq`].
         seq: u64,
     },
-    /// Are you there? Asked of the arbiter, and by the arbiter of a suspect.
+    /// A probe, sent to the arbiter, and by the arbiter to a suspect.
     Probe,
     /// I am here: proves contact with the arbiter, or to the arbiter that the suspect is alive.
     ProbeReply,
-    /// You have been declared dead. The answer to whatever a dead node says.
+    /// The receiver is declared dead. The answer to any message of a dead node.
     Verdict,
     /// To the arbiter: every rank of my node has passed MPI_Init. Sent again until [`Message::ReadyAck`] comes.
     Ready,
@@ -56,12 +55,12 @@ pub enum Message {
     Hello {
         /// The node that introduces itself.
         node: NodeId,
-        /// The port that it sends from and can be reached at: who sends this on from another one is not believed. 0 in the
-        /// answer, which says nothing.
+        /// The port that it sends from and can be reached at: a copy relayed from another port is rejected. 0 in the
+        /// answer, where it has no meaning.
         port: u16,
     },
-    /// Rendezvous before a member exists: where everybody listens, in pieces that fit into a datagram. Shares
-    /// the wire format only; [`Member`](crate::Member) ignores it.
+    /// Rendezvous before a member exists: the addresses of all nodes, in parts that fit into a datagram. Shares the
+    /// wire format only; [`Member`](crate::Member) ignores it.
     Roster {
         /// Which piece this is: less than `parts`.
         part: u16,
@@ -75,7 +74,7 @@ pub enum Message {
         /// The suspect.
         node: NodeId,
     },
-    /// To whom the copy of a [`Route::Tree`] came from: everybody below this node in the tree has this broadcast.
+    /// To the sender of a [`Route::Tree`] copy: all nodes below this one in the tree have this broadcast.
     Complete {
         /// See [`Notice::source`].
         source: NodeId,
@@ -84,7 +83,7 @@ pub enum Message {
         /// See [`Notice::seq`].
         seq: u64,
     },
-    /// Down the tree again: everybody has this broadcast.
+    /// Down the tree again: all nodes have this broadcast.
     Done {
         /// See [`Notice::source`].
         source: NodeId,
@@ -96,10 +95,10 @@ pub enum Message {
     /// To the arbiter, or to the observer without one: this node leaves the job in order. Answered by a
     /// [`Message::Verdict`].
     Leave,
-    /// To the launcher's node: what happened on the sender's, for people. Shares the wire format only;
+    /// To the launcher's node: events on the sender's node, for users. Shares the wire format only;
     /// [`Member`](crate::Member) ignores it.
     Records {
-        /// Which life of the sender recorded it.
+        /// The incarnation of the sender that recorded it.
         incarnation: u32,
         /// The number of the first record, from 0.
         first: u64,
@@ -112,30 +111,34 @@ pub enum Message {
     RecordsHeard {
         /// The life of the receiver.
         incarnation: u32,
-        /// How many records of that life have arrived.
+        /// Number of records of that incarnation that have arrived.
         count: u64,
     },
-    /// To the launcher's node: every living rank of mine is stopped. Shares the wire format only;
+    /// To the launcher's node: every living rank of the sender's node is stopped. Shares the wire format only;
     /// [`Member`](crate::Member) ignores it.
     AllStopped {
-        /// How many they are.
+        /// Their number.
         ranks: u32,
     },
-    /// The answer to [`Message::AllStopped`] while it holds for every node: somebody has suspended the job. Shares the
-    /// wire format only; [`Member`](crate::Member) ignores it.
+    /// The answer to [`Message::AllStopped`] while it holds for every node: the job is suspended. Shares the wire
+    /// format only; [`Member`](crate::Member) ignores it.
     JobSuspended,
-    /// From one node's transport to another's: how heartbeats can reach it otherwise than as messages. Shares the wire
-    /// format only; [`Member`](crate::Member) ignores it and hears of such heartbeats by
-    /// [`Member::saw`](crate::Member::saw).
+    /// Between transports of nodes: a way for heartbeats other than messages. Shares the wire format only;
+    /// [`Member`](crate::Member) ignores it and learns of such heartbeats by [`Member::saw`](crate::Member::saw).
     Transport {
         /// In the transport's own format.
         word: Vec<u8>,
     },
-    /// Several messages that left at the same time; see [`bundle`](crate::bundle).
+    /// Several messages sent at the same time; see [`bundle`](crate::bundle).
     Bundle(Vec<Part>),
-    /// What you sent was meant for a former life of mine, and I have not read it: the envelope of this message tells you
-    /// which one I live.
+    /// The receiver's message was meant for an earlier incarnation of the sender, which has not read it. The envelope
+    /// of this message contains the current incarnation.
     NewLife,
+    /// From one node's event logger to another's. Shares the wire format only; [`Member`](crate::Member) ignores it.
+    Logger {
+        /// In the event loggers' own format.
+        word: Vec<u8>,
+    },
 }
 
 /// A broadcast: one subject on its way to every survivor.
@@ -145,32 +148,32 @@ pub enum Message {
 pub struct Notice {
     /// The node that announces the subject: label 0 of the broadcast graph.
     pub source: NodeId,
-    /// Which life of the source's member began the broadcast.
+    /// The incarnation of the source's member that began the broadcast.
     pub incarnation: u32,
     /// The number of the broadcast within that life, from 0.
     pub seq: u64,
-    /// What is announced.
+    /// The announced subject.
     pub subject: Subject,
-    /// Whose observation led to it, if it announces the death of a node that fell silent.
+    /// The node whose observation led to it, if it announces the death of a silent node.
     pub suspector: Option<NodeId>,
     /// The nodes that the source held dead when it began the broadcast, ascending. The subject of
     /// [`Subject::Node`] is one of them.
     ///
-    /// Every participant derives the broadcast graph from this list and never from what it believes itself,
-    /// else two of them could compute different graphs and leave somebody out (section 2.2 of the paper).
+    /// Every participant derives the broadcast graph from this list and never from its own knowledge. Otherwise two of
+    /// them could compute different graphs and miss a node (section 2.2 of the paper).
     #[serde(with = "gaps")]
     pub dead: Vec<NodeId>,
     /// Those of `dead` that [left in order](NodeReason::Left), ascending.
     #[serde(with = "gaps")]
     pub left: Vec<NodeId>,
-    /// The number of nodes that had ever belonged to the job when the source began the broadcast. Together with
-    /// `dead` it says who takes part.
+    /// The number of nodes that had ever belonged to the job when the source began the broadcast. Together with `dead`
+    /// it determines the participants.
     pub universe: u32,
-    /// How this copy is to be passed on.
+    /// The route of this copy.
     pub route: Route,
 }
 
-/// How a copy of a broadcast is passed on; see [`graph`](crate::graph) for what each costs and guarantees.
+/// The route of a broadcast's copy; see [`graph`](crate::graph) for costs and guarantees.
 ///
 /// It travels with the copy, so that all participants compute the same whatever their own
 /// [`Strategy`](crate::Strategy) is.
@@ -178,9 +181,9 @@ pub struct Notice {
 pub enum Route {
     /// Along all links of the circulant graph.
     Circulant,
-    /// To the children in the binomial tree, which report when everybody below them has it.
+    /// To the children in the binomial tree, which report when all nodes below them have it.
     Tree,
-    /// Along the circulant graph, because somebody did not hear in time that the tree is complete.
+    /// Along the circulant graph, because a node did not learn in time that the tree is complete.
     Rescue,
 }
 
@@ -191,7 +194,7 @@ pub enum Subject {
     Node {
         /// The node.
         node: NodeId,
-        /// Why it is held dead.
+        /// The reason.
         reason: NodeReason,
     },
     /// One MPI rank is dead, its node is not.
@@ -200,27 +203,67 @@ pub enum Subject {
         rank: u32,
         /// The node it ran on.
         node: NodeId,
-        /// What became of it.
+        /// The reason.
         reason: RankReason,
     },
-    /// The job is over for everybody. Only the arbiter may say so.
+    /// The job is over for all nodes. Only the arbiter may announce it.
     End {
-        /// Why.
+        /// The reason.
         reason: EndReason,
     },
     /// The source has no contact with the arbiter: check your own. Never delivered.
     Doubt,
-    /// Nodes have joined: the job has as many nodes as [`Notice::universe`] says. Delivered at the members that did
-    /// not know.
+    /// Nodes have joined: the job has [`Notice::universe`] nodes. Delivered at members that did not know that.
     Grown,
 }
 
-/// Why a node is held dead.
+/// The name of a broadcast: the key for telling the first copy from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BroadcastId {
+    /// See [`Notice::source`].
+    pub source: NodeId,
+    /// See [`Notice::incarnation`].
+    pub incarnation: u32,
+    /// See [`Notice::seq`].
+    pub seq: u64,
+}
+
+impl Notice {
+    pub(crate) fn id(&self) -> BroadcastId {
+        BroadcastId { source: self.source, incarnation: self.incarnation, seq: self.seq }
+    }
+}
+
+/// One message of a [`Message::Bundle`], which is never another bundle.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Part {
+    /// See [`Message::Notice`].
+    Notice(Arc<Notice>),
+    /// See [`Message::Ack`].
+    Ack(BroadcastId),
+    /// See [`Message::Complete`].
+    Complete(BroadcastId),
+    /// See [`Message::Done`].
+    Done(BroadcastId),
+}
+
+impl From<Part> for Message {
+    fn from(part: Part) -> Message {
+        match part {
+            Part::Notice(notice) => Message::Notice(notice),
+            Part::Ack(BroadcastId { source, incarnation, seq }) => Message::Ack { source, incarnation, seq },
+            Part::Complete(BroadcastId { source, incarnation, seq }) => Message::Complete { source, incarnation, seq },
+            Part::Done(BroadcastId { source, incarnation, seq }) => Message::Done { source, incarnation, seq },
+        }
+    }
+}
+
+/// The reason why a node is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NodeReason {
     /// Its observer heard nothing from it for a whole timeout.
     Silent,
-    /// It said so itself.
+    /// It requested it.
     Resigned,
     /// The runtime saw its connection to the node break.
     ConnectionLost,
@@ -239,7 +282,7 @@ impl fmt::Display for NodeReason {
     }
 }
 
-/// What became of a dead rank.
+/// The reason why a rank is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RankReason {
     /// Its process exited without finishing MPI.
@@ -281,18 +324,18 @@ impl fmt::Display for RankReason {
     }
 }
 
-/// Why the job is over.
+/// The reason for the end of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EndReason {
     /// It finished.
     Finished,
-    /// The launcher is gone.
+    /// The launcher is lost.
     LauncherLost,
     /// A failure struck before every rank had passed MPI_Init.
     InitFailure,
-    /// A failure struck, and the job may not fence what is left of the dead.
+    /// A failure occurred, and the job must not kill processes of dead nodes that may still run.
     FencingOff,
-    /// Nobody is left.
+    /// No rank survives.
     NoSurvivor,
 }
 
@@ -308,13 +351,13 @@ impl fmt::Display for EndReason {
     }
 }
 
-/// An ascending list of nodes as the gaps between neighbours: one byte for most entries, and a list that is
-/// not strictly ascending cannot arrive.
+/// An ascending list of nodes as the gaps between neighbours: one byte for most entries. A list that is not strictly
+/// ascending cannot be received.
 mod gaps {
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use crate::NodeId;
+    use crate::units::NodeId;
 
     pub fn serialize<S: Serializer>(list: &[NodeId], serializer: S) -> Result<S::Ok, S::Error> {
         let before = std::iter::once(None).chain(list.iter().copied().map(Some));

@@ -1,17 +1,17 @@
-//! The order of the nodes on the ring, and counting along it.
+//! Defines the order of the nodes on the ring, and labels along it.
 //!
-//! Everything that depends on the order is in this module: the ring itself, and the numbers that the broadcast graph
-//! is built from, so that a run of neighbours on the ring is also linked by the jumps of +-1.
+//! Everything that depends on the order is in this module: the ring itself, and the labels of the broadcast graph, so
+//! that neighbours on the ring are also linked by the jumps of +-1.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::NodeId;
+use crate::units::NodeId;
 
 /// The order of the nodes on the ring: the same at all members of a job.
 ///
-/// Nodes keep their ids in every message; only who follows whom depends on the order. The order of the ids, the
-/// default, needs no table. Another one is a table of 8 bytes per node, which members of one process share.
+/// Nodes keep their ids in every message; only the neighbours depend on the order. The order of the ids, the default,
+/// needs no table. Another order is a table of 8 bytes per node, which members of one process share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RingOrder(Option<Arc<Table>>);
 
@@ -22,8 +22,8 @@ struct Table {
 }
 
 impl RingOrder {
-    /// The ring that visits the nodes 0 to `nodes.len()` - 1 as listed. Nodes that join later come after them, in
-    /// the order of their ids. `None` if one is missing or comes twice.
+    /// The ring that visits the nodes 0 to `nodes.len()` - 1 as listed. Nodes that join later follow in the order of
+    /// their ids. `None` if a node is missing or listed twice.
     pub fn new(nodes: Vec<NodeId>) -> Option<RingOrder> {
         let mut places = vec![u32::MAX; nodes.len()];
         for (place, &node) in (0..).zip(&nodes) {
@@ -45,12 +45,12 @@ impl RingOrder {
         table.and_then(|table| table.nodes.get(place as usize).copied()).unwrap_or(place)
     }
 
-    /// How many nodes the order was made for; `None` for the order of the ids, which fits every number.
+    /// Number of nodes in the table; `None` for the order of the ids, which fits every number.
     pub fn named(&self) -> Option<u32> {
         self.0.as_ref().map(|table| table.nodes.len() as u32)
     }
 
-    /// The places of a list of nodes, ascending. Only another order than that of the ids has to allocate.
+    /// The places of a list of nodes, ascending. The order of the ids needs no allocation.
     fn places<'a>(&self, nodes: &'a [NodeId]) -> Cow<'a, [u32]> {
         if self.0.is_none() {
             return Cow::Borrowed(nodes);
@@ -73,7 +73,7 @@ impl RingOrder {
     }
 }
 
-/// Those who take part in a broadcast, labelled 0 to n-1 in ring order from the source.
+/// The participants of a broadcast, labelled 0 to n-1 in ring order from the source.
 pub(crate) struct Participants<'a> {
     order: &'a RingOrder,
     universe: u32,
@@ -82,7 +82,8 @@ pub(crate) struct Participants<'a> {
 }
 
 impl<'a> Participants<'a> {
-    /// All nodes but `dead`, which is strictly ascending and below `universe`. `None` if the source is none of them.
+    /// All nodes except `dead`, which is strictly ascending and below `universe`. `None` if the source is dead or
+    /// unknown.
     pub(crate) fn new(order: &'a RingOrder, universe: u32, dead: &'a [NodeId], source: NodeId) -> Option<Self> {
         let dead = order.places(dead);
         let source = Survivors::new(universe, &dead).index(order.place(source))?;
@@ -93,7 +94,7 @@ impl<'a> Participants<'a> {
         Survivors::new(self.universe, &self.dead)
     }
 
-    /// How many there are (n).
+    /// Number of participants (n).
     pub(crate) fn count(&self) -> u32 {
         self.survivors().count()
     }
@@ -115,7 +116,7 @@ impl<'a> Participants<'a> {
 
 /// The places of a ring without those of some dead nodes, numbered without holes.
 ///
-/// Answers by binary search in the list of the dead: nothing here grows with the size of the ring.
+/// Uses binary search in the list of the dead: its cost does not grow with the size of the ring.
 #[derive(Clone, Copy)]
 struct Survivors<'a> {
     universe: u32,
@@ -130,12 +131,12 @@ impl<'a> Survivors<'a> {
         Survivors { universe, dead }
     }
 
-    /// How many there are.
+    /// Number of survivors.
     fn count(self) -> u32 {
         self.universe - self.dead.len() as u32
     }
 
-    /// The number of a place: how many survivors come before it. `None` if no survivor is there.
+    /// The number of a place: the number of survivors before it. `None` if no survivor is there.
     fn index(self, place: u32) -> Option<u32> {
         match self.dead.binary_search(&place) {
             Err(dead_before) if place < self.universe => Some(place - dead_before as u32),
@@ -145,8 +146,8 @@ impl<'a> Survivors<'a> {
 
     /// The place of the survivor with this number, which is below [`count`](Self::count).
     fn place(self, index: u32) -> u32 {
-        // The i-th of the dead has dead[i] - i survivors before it, and that never falls with i. Those with at
-        // most `index` survivors before them come before the wanted place.
+        // The i-th dead node has dead[i] - i survivors before it, which never falls with i. Dead nodes with at most
+        // `index` survivors before them precede the wanted place.
         let (mut low, mut high) = (0, self.dead.len());
         while low < high {
             let middle = low + (high - low) / 2;

@@ -1,18 +1,19 @@
-//! A ring order that keeps nodes of one failure domain apart.
+//! Computes a ring order that keeps nodes of one failure domain apart.
 //!
-//! What shares a rack or a switch is lost together. If its nodes follow each other on the ring, they are found one
-//! after the other, each after a timeout of its own, for only the first one's observer is alive. In the
-//! [order](spread) made here no two neighbours share a domain, as long as no domain has more than half of the nodes:
-//! then all of a lost domain are found at once. If one has more, its runs are as short as they can be.
+//! Nodes that share a rack or a switch are lost together. If they are neighbours on the ring, they are detected one
+//! after another, each after a timeout of its own, because only the first one's observer is alive. In the
+//! [order](spread) of this module no two neighbours share a domain, as long as no domain has more than half of the
+//! nodes: then all nodes of a lost domain are detected at once. If one has more, its runs are as short as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{NodeId, RingOrder};
+use crate::ring::RingOrder;
+use crate::units::NodeId;
 
 /// The failure domains of a node, the largest first: a room, a rack in it, a switch in that.
 pub type Domains = Vec<String>;
 
-/// What is wrong with a topology file.
+/// The error in a topology file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// A line has no second word.
@@ -43,7 +44,7 @@ pub enum TopologyError {
         /// The domain.
         domain: String,
     },
-    /// A host comes twice.
+    /// A host is listed twice.
     #[error("line {line} of the topology names the host {host} again; each host has one line")]
     Again {
         /// The line, from 1.
@@ -59,12 +60,12 @@ pub enum TopologyError {
     },
 }
 
-/// The domains of `hosts` by a topology file: a line per host, `host domain[/subdomain...]`; the rest of a line after
-/// `#` is a comment. Hosts that are not asked for may be in it.
+/// The domains of `hosts` from a topology file: a line per host, `host domain[/subdomain...]`; the rest of a line after
+/// `#` is a comment. It may contain other hosts.
 ///
 /// # Errors
 ///
-/// The first line that cannot be understood, or else the first host without a line.
+/// The first malformed line, or else the first host without a line.
 pub fn from_file(text: &str, hosts: &[&str]) -> Result<Vec<Domains>, TopologyError> {
     let mut known = BTreeMap::new();
     for (line, content) in (1..).zip(text.lines()) {
@@ -90,8 +91,8 @@ pub fn from_file(text: &str, hosts: &[&str]) -> Result<Vec<Domains>, TopologyErr
     hosts.iter().map(find).collect()
 }
 
-/// The domains of `hosts` by their names: all numbers in a name but the last one tell domains, so `r12n04` is in `r12`
-/// and `room1-rack2-n3.cluster` in `room1`, `-rack2`. A host with fewer than two numbers is a domain of its own.
+/// The domains of `hosts` from their names: all numbers in a name except the last one denote domains, so `r12n04` is in
+/// `r12` and `room1-rack2-n3.cluster` in `room1`, `-rack2`. A host with fewer than two numbers is a domain of its own.
 pub fn from_host_names(hosts: &[&str]) -> Vec<Domains> {
     hosts.iter().map(|host| domains_of_name(host)).collect()
 }
@@ -113,10 +114,9 @@ fn domains_of_name(host: &str) -> Domains {
     if parts.is_empty() { vec![name.to_owned()] } else { parts }
 }
 
-/// The ring order that keeps nodes apart that share a domain; `domains` are those of node 0, 1 and so on.
+/// The ring order that keeps nodes of one domain apart; `domains` are those of node 0, 1 and so on.
 ///
-/// Nodes that share their largest domain and are neighbours all the same, because there is no other way, are kept
-/// apart by the next smaller one.
+/// If neighbours must share their largest domain, the next smaller domain keeps them apart.
 pub fn spread(domains: &[Domains]) -> RingOrder {
     let nodes = (0..domains.len() as NodeId).collect();
     RingOrder::new(arrange(nodes, domains, 0)).expect("each node is placed once")
@@ -124,7 +124,7 @@ pub fn spread(domains: &[Domains]) -> RingOrder {
 
 /// Arranges nodes that share all domains above `depth`.
 fn arrange(nodes: Vec<NodeId>, domains: &[Domains], depth: usize) -> Vec<NodeId> {
-    // What all share keeps nobody apart, however many levels that are.
+    // A domain that all nodes share has no effect, at any number of levels.
     let is_shared = |depth: &usize| {
         let mut of_all = nodes.iter().map(|node| domains[*node as usize].get(*depth));
         of_all.next().flatten().is_some_and(|first| of_all.all(|domain| domain == Some(first)))
@@ -142,14 +142,14 @@ fn arrange(nodes: Vec<NodeId>, domains: &[Domains], depth: usize) -> Vec<NodeId>
         if domain.is_some() { arrange(group, domains, depth + 1) } else { group }
     };
     let mut groups: Vec<_> = groups.into_iter().map(arranged).collect();
-    // The largest first; the sort is stable, so everybody gets the same.
+    // The largest first; the sort is stable, so all nodes compute the same.
     groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
     let largest = groups[0].len();
     let rest = groups.iter().map(Vec::len).sum::<usize>() - largest;
     if largest > rest { separate(&groups[0], groups[1..].concat()) } else { deal(groups.concat(), largest) }
 }
 
-/// Cuts the nodes of the largest domain, which has more than all the others, into runs as equal as can be.
+/// Divides the nodes of the largest domain, which has more than all others, into runs of nearly equal length.
 fn separate(largest: &[NodeId], others: Vec<NodeId>) -> Vec<NodeId> {
     let runs = others.len().max(1);
     let mut arranged = Vec::with_capacity(largest.len() + others.len());
@@ -160,11 +160,11 @@ fn separate(largest: &[NodeId], others: Vec<NodeId>) -> Vec<NodeId> {
     arranged
 }
 
-/// Lays the nodes out in as many columns as the largest domain fits into, and reads them line by line.
+/// Arranges the nodes in as many columns as the largest domain needs, and reads them line by line.
 ///
-/// A domain that does not end with a column goes on in the next one, above the lines in which it began, for it is
-/// no longer than a column. So its nodes come no closer than the number of columns less one; with two columns only the
-/// largest domain could come so close, which fills the first one.
+/// A domain that does not end with a column continues in the next one, above the lines in which it began, because it is
+/// no longer than a column. So its nodes come no closer than the number of columns less one. With two columns only the
+/// largest domain could come so close, and it fills the first one.
 fn deal(nodes: Vec<NodeId>, largest: usize) -> Vec<NodeId> {
     let columns = nodes.len() / largest;
     let (length, longer) = (nodes.len() / columns, nodes.len() % columns);
@@ -179,11 +179,11 @@ fn deal(nodes: Vec<NodeId>, largest: usize) -> Vec<NodeId> {
     (0..=length).flat_map(line).collect()
 }
 
-/// The longest run of `lost` nodes that follow each other on a ring of `universe` nodes: so many timeouts pass until
-/// the last of them is found.
+/// The longest run of consecutive `lost` nodes on a ring of `universe` nodes: that number of timeouts passes until the
+/// last of them is detected.
 pub fn longest_run(order: &RingOrder, universe: u32, lost: &BTreeSet<NodeId>) -> u32 {
     let (mut longest, mut run) = (0, 0);
-    // Twice around, for a run may go over the end.
+    // Twice around, because a run may cross the end.
     for place in (0..universe).chain(0..universe) {
         run = if lost.contains(&order.node(place)) { run + 1 } else { 0 };
         longest = longest.max(run);

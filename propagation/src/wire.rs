@@ -1,4 +1,4 @@
-//! Messages as authenticated bytes.
+//! Encodes messages as authenticated bytes.
 //!
 //! One datagram carries one message in one envelope. All integers are little endian.
 //!
@@ -9,9 +9,9 @@
 //! | 3 | 1 | flags | 0; any other value is malformed in version 3 |
 //! | 4 | 8 | job | the job the message belongs to |
 //! | 12 | 4 | from | the sender's node id |
-//! | 16 | 4 | incarnation | which life of the sender, grows with every restart |
-//! | 20 | 4 | life | which life of the receiver it is meant for: the newest that the sender knows of, 0 if it knows of none |
-//! | 24 | 8 | counter | grows with every message of that life of the sender, from 0 |
+//! | 16 | 4 | incarnation | incarnation of the sender, grows with every restart |
+//! | 20 | 4 | life | incarnation of the receiver that it is meant for: the newest that the sender knows, 0 if it knows none |
+//! | 24 | 8 | counter | grows with every message of that incarnation, from 0 |
 //! | 32 | any | body | the [`Message`] in the [postcard format](https://postcard.jamesmunns.com) |
 //! | end - 16 | 16 | MAC | the first 16 bytes of BLAKE3 keyed with the job's key over all the bytes before it and the receiver's node id |
 //!
@@ -27,7 +27,7 @@
 //!
 //! The variant of an enum is its position; fields follow in the order of their declaration. [`Message`]:
 //!
-//! | byte | message | what follows |
+//! | byte | message | fields |
 //! |---:|---|---|
 //! | 0 | `Heartbeat` | count |
 //! | 1 | `NewObserver` | |
@@ -49,19 +49,20 @@
 //! | 20 | `Transport` | list of bytes |
 //! | 21 | `Bundle` | list of [`Part`](crate::bundle::Part)s: 0 `Notice`, 1 `Ack`, 2 `Complete`, 3 `Done`, each as after its own byte above |
 //! | 22 | `NewLife` | |
+//! | 23 | `Logger` | list of bytes |
 //!
 //! A [`Notice`](crate::Notice), which follows the byte 3:
 //!
 //! | field | bytes | meaning |
 //! |---|---|---|
-//! | source | 1 to 5 | who began the broadcast |
-//! | incarnation | 1 to 5 | which life of it |
-//! | seq | 1 to 10 | the number of the broadcast in that life |
+//! | source | 1 to 5 | the node that began the broadcast |
+//! | incarnation | 1 to 5 | its incarnation |
+//! | seq | 1 to 10 | the number of the broadcast in that incarnation |
 //! | subject | 1 to 17 | [`Subject`](crate::Subject): 0 `Node`, node, reason; 1 `Rank`, rank, node, reason; 2 `End`, reason; 3 `Doubt`; 4 `Grown` |
 //! | suspector | 1 to 6 | option of a node |
 //! | dead | 1 or more | list of nodes: the first node, then for each further one the number of nodes skipped since the one before |
 //! | left | 1 or more | those of them that left in order, written in the same way |
-//! | universe | 1 to 5 | the number of nodes, which joined or were there from the start |
+//! | universe | 1 to 5 | the number of nodes, initial and joined |
 //! | route | 1 | [`Route`](crate::Route): 0 `Circulant`, 1 `Tree`, 2 `Rescue` |
 //!
 //! Reasons: [`NodeReason`](crate::NodeReason) 0 `Silent`, 1 `Resigned`, 2 `ConnectionLost`, 3 `Left`;
@@ -71,21 +72,19 @@
 //!
 //! # Versions
 //!
-//! All daemons of a job speak the same version, for they come from one installation; another one is
-//! [refused](Rejected::Version), not guessed at. New variants go to the end and keep the version. A field that comes,
-//! goes or changes makes a new one: 2 added `left`, `universe` and `route` to a notice, and
-//! the receiver to the MAC; 3 added the receiver's life.
+//! All daemons of a job use the same version, because they come from one installation; another one is
+//! [refused](Rejected::Version). New variants go to the end and keep the version. A field that is added, removed or
+//! changed makes a new version: 2 added `left`, `universe` and `route` to a notice, and the receiver to the MAC; 3 added
+//! the receiver's incarnation.
 //!
-//! # What the envelope protects against
+//! # Protection by the envelope
 //!
-//! Whoever has the key of the job can speak for each of its nodes; whoever has not can do no more than delay,
-//! drop and repeat datagrams, and repetitions are refused: per sender a new incarnation replaces the older
-//! ones, and within one a [window](Rejected::Replayed) of about 2,000 counters lets datagrams overtake each other.
-//! A datagram that was meant for one node is forged to every other, and what was meant for a former life of a node is
-//! [refused](Rejected::OtherLife) by the present one, which cannot know what that one had received. So nothing that was
-//! sent before a restart proves anything after it. Whoever did not know is answered with [`Message::NewLife`], whose
-//! envelope tells which life it is.
-//! The content is not secret.
+//! A party with the key of the job can act as each of its nodes. A party without it can only delay, drop and repeat
+//! datagrams, and repetitions are refused: per sender a new incarnation replaces older ones, and within one a
+//! [window](Rejected::Replayed) of about 2,000 counters permits reordering. A datagram for one node is invalid at every
+//! other. A datagram for an earlier incarnation of a node is [refused](Rejected::OtherLife) by the current one, which
+//! cannot know what that one had received. So a datagram from before a restart proves nothing after it. Its sender gets a
+//! [`Message::NewLife`], whose envelope contains the current incarnation. The content is not secret.
 
 mod window;
 
@@ -93,10 +92,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, NodeId};
+use crate::message::Message;
+use crate::units::NodeId;
 use window::Window;
 
-/// The most bytes an envelope may have: fits into a UDP datagram with room for any encapsulation.
+/// Maximum number of bytes of an envelope: fits into a UDP datagram with room for any encapsulation.
 pub const MAX_LEN: usize = 60_000;
 
 /// Where the body of an envelope begins, in bytes.
@@ -127,7 +127,7 @@ impl Sealer {
     /// Replaces the content of `buffer` by the next envelope, for this [life](Opener::life_of) of node `to`. Allocates only
     /// if the capacity does not suffice.
     ///
-    /// A message too large for [`MAX_LEN`] is written all the same, and every [`Opener`] will refuse it.
+    /// A message too large for [`MAX_LEN`] is written nevertheless, and every [`Opener`] refuses it.
     pub fn seal(&mut self, to: NodeId, life: u32, message: &Message, buffer: &mut Vec<u8>) {
         buffer.clear();
         buffer.extend_from_slice(&MAGIC);
@@ -144,7 +144,7 @@ impl Sealer {
     }
 }
 
-/// Opens the envelopes of all senders of one job to one life of one node.
+/// Opens the envelopes of all senders of one job to one incarnation of one node.
 pub struct Opener {
     job: u64,
     key: [u8; 32],
@@ -153,7 +153,7 @@ pub struct Opener {
     senders: BTreeMap<NodeId, Window>,
 }
 
-/// Why an envelope was refused.
+/// The reason why an envelope was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Rejected {
     /// Shorter than an empty envelope.
@@ -165,7 +165,7 @@ pub enum Rejected {
     /// It does not begin with the magic bytes.
     #[error("the datagram is not one of ours")]
     NotOurs,
-    /// It has this version, which is not spoken here.
+    /// It has this version, which is not supported here.
     #[error("the datagram has the unknown version {0}")]
     Version(u8),
     /// It belongs to another job.
@@ -188,12 +188,12 @@ pub enum Rejected {
 }
 
 impl Opener {
-    /// An opener for the messages of this job to this life of node `me`.
+    /// An opener for the messages of this job to this incarnation of node `me`.
     pub fn new(job: u64, key: [u8; 32], me: NodeId, incarnation: u32) -> Opener {
         Opener { job, key, me, incarnation, senders: BTreeMap::new() }
     }
 
-    /// The newest life of a node that a genuine envelope came from; 0, its first, if none has come.
+    /// The newest incarnation of a node in genuine envelopes; 0, its first, without any.
     pub fn life_of(&self, node: NodeId) -> u32 {
         self.senders.get(&node).and_then(Window::incarnation).unwrap_or(0)
     }
@@ -274,8 +274,8 @@ fn mac(key: &[u8; 32], signed: &[u8], to: NodeId) -> [u8; MAC_LEN] {
     *hash.as_bytes().first_chunk().expect("a hash is longer than the MAC")
 }
 
-/// Compares in constant time, so that nobody can find a MAC byte by byte: blake3 compares whole hashes that
-/// way, hence both sides are filled up to one.
+/// Compares in constant time, so that a MAC cannot be guessed byte by byte: blake3 compares whole hashes that way, hence
+/// both sides are padded to one.
 fn is_equal(a: &[u8; MAC_LEN], b: &[u8; MAC_LEN]) -> bool {
     let widen = |mac: &[u8; MAC_LEN]| {
         let mut bytes = [0; blake3::OUT_LEN];

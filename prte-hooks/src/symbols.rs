@@ -1,4 +1,4 @@
-//! Names of the running process, looked up when they are needed.
+//! Looks up names in the running process on demand.
 
 use std::ffi::{CStr, c_void};
 

@@ -1,19 +1,20 @@
-//! The loop that joins all the others: inputs in, actions out.
+//! Runs the daemon's main loop: takes inputs, and carries out actions.
 //!
 //! | file | part |
 //! |---|---|
-//! | this one | what the daemon consists of, its loop, and time |
-//! | `inputs` | what arrives: packets of the plugin, datagrams, ends of processes |
+//! | this one | the daemon's state, its loop, and time |
+//! | `inputs` | inputs: packets of the plugin, datagrams, ends of processes |
+//! | `loggers` | the event logger |
 //! | `neighbours` | heartbeats that are flags |
-//! | `served` | what another machine carries for this host |
-//! | `outcome` | what follows: facts, the end of the job, the end of this node |
+//! | `served` | the part that another machine runs for this host |
+//! | `outcome` | outcomes: facts, the end of the job, the end of this node |
 //! | `report` | the status report |
 //! | `chronicle` | the history |
-//! | `pause` | the job or this daemon is kept from running |
+//! | `pause` | pauses of the job or of this daemon |
 //!
-//! A daemon lives through up to three stages: *meeting* (the addresses of the other nodes are not known), *watching*
-//! (a member of the ring) and *ending* (the others may still need to hear from it). All inputs are served in all
-//! stages; deaths of ranks that are seen while meeting wait for the ring.
+//! A daemon has up to three stages: *meeting* (the addresses of the other nodes are unknown), *watching* (a member of
+//! the ring) and *ending* (the other nodes may still need messages from it). All inputs are served in all stages;
+//! deaths of ranks that are seen while meeting wait for the ring.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -21,53 +22,63 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use propagation::{Action, Config, EndReason, Member, Message, RankReason, RingOrder, Time};
+use nix::unistd::{geteuid, getppid};
+use node_abi::greeting::ToolKey;
+use node_abi::launch::{LAUNCH_VERSION, Startup};
+use node_abi::leftovers;
+use node_abi::offload_map::server_of;
+use node_abi::seal::{Direction, Opener, Sealer};
+use node_abi::segment::{FLAG_ALL_READY, FLAG_HELD, Segment, SegmentError};
+use platform::clock;
+use platform::pin::PinError;
+use platform::poller::Poller;
+use platform::say::host;
+use propagation::{Action, EndReason, Member, Message, RankReason, Time};
 use tracing::{info, warn};
 
-use crate::control::{Control, Received};
-use crate::greeting::ToolKey;
+use crate::detector::job::Job;
+use crate::detector::lifeline::Lifelines;
+use crate::detector::runtime::Runtime;
+use crate::detector::suspension::Suspension;
+use crate::detector::watch::{Sighting, Watch};
 use crate::history::Event;
-use crate::job::Job;
-use crate::launch::{LAUNCH_VERSION, Startup};
-use crate::lifeline::Lifelines;
-use crate::network::Network;
-use crate::offload::{self, Host, News, ToService};
-use crate::pin::PinError;
-use crate::poller::{Poller, Token};
-use crate::regularity::Regularity;
-use crate::rendezvous::{self, Rendezvous, Step};
-use crate::runtime::Runtime;
-use crate::seal::{Direction, Opener, Sealer};
-use crate::segment::{FLAG_ALL_READY, FLAG_HELD, Segment, SegmentError};
-use crate::setup::Right;
-use crate::status::Server;
-use crate::suspension::Suspension;
+use crate::logger::service::Loggers;
+use crate::offload::{Host, News, ToService};
+use crate::process::setup::Right;
+use crate::process::token::Token;
+use crate::process::{logging, setup};
+use crate::report::regularity::Regularity;
+use crate::report::status::Server;
+use crate::ring::neighbours::flags;
+use crate::ring::settings::config;
+use crate::session::control::{Control, Received};
+use crate::session::network::Network;
+use crate::session::rendezvous::{self, Rendezvous, Step};
 use crate::transport::{Flags, Udp};
-use crate::watch::{Sighting, Watch};
-use crate::{clock, leftovers, logging, setup};
 use chronicle::Chronicle;
 
 mod chronicle;
 mod inputs;
-pub(crate) mod neighbours;
+mod loggers;
+mod neighbours;
 mod outcome;
 mod pause;
 mod report;
 mod served;
 
-/// Delay of a turn of the loop from which on more may have happened than the poller had told.
+/// Delay of a turn of the loop above which further events may have occurred that the poller has not reported.
 const LATE: Duration = Duration::from_millis(1);
 
-/// How long a runtime daemon may be stopped where ranks may be for ever, if the job is not suspended.
+/// How long a runtime daemon may be stopped, if ranks may be stopped without limit and the job is not suspended.
 const STOPPED_RUNTIME: Duration = Duration::from_secs(2);
-/// How often it is looked for defaults that a rank has changed since `MPI_Init`.
+/// Interval of checks for defaults that a rank has changed since `MPI_Init`.
 const DEFAULTS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why a daemon could not start, or not go on.
+/// The reason why a daemon could not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The first packet is none, or none of this version.
-    #[error("ringwatchd {} and the plugin that started it are of different versions", crate::versions::RELEASE)]
+    /// The first packet is malformed, or has another version.
+    #[error("ringwatchd {} and the plugin that started it are of different versions", node_abi::versions::RELEASE)]
     Version,
     /// The job's settings cannot work.
     #[error("{0}")]
@@ -81,7 +92,7 @@ pub enum Failure {
     /// There is no usable network socket.
     #[error("the socket to the other nodes cannot be used: {0}")]
     Transport(io::Error),
-    /// The operating system refused something that has to work.
+    /// The operating system refused a required operation.
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -90,7 +101,7 @@ pub enum Failure {
 enum Link {
     Meeting(Rendezvous),
     Ring(Box<Member>),
-    /// Another machine knows them for it.
+    /// Another machine knows them on behalf of this host.
     Offloaded(Box<Host>),
 }
 
@@ -107,13 +118,14 @@ impl Link {
 /// The last stage.
 struct Ending {
     exit_by: Time,
-    /// Not before this may the daemon exit: it may yet hear something for the history.
+    /// Earliest exit of the daemon: records for the history may still arrive.
     settled_at: Time,
-    /// When the runtime daemon must have ended, unless the others, or it itself, are left to end it.
+    /// Time by which the runtime daemon must have ended; none if other nodes, or it itself, will end it.
     runtime_ends_by: Option<Time>,
-    /// Whether it is killed then whatever it does. If not, only one that is stopped is: it hears of nothing.
+    /// Whether it is killed at that time in any case. Otherwise it is killed only if it is stopped, because it then
+    /// receives no order.
     kills_runtime: bool,
-    /// Whether ranks that appear only now are to be ended, too.
+    /// Whether ranks that register only now are killed, too.
     fences: bool,
 }
 
@@ -131,28 +143,30 @@ pub struct Daemon {
     runtime: Runtime,
     job: Job,
     link: Link,
-    /// At node 0: what a late caller is told.
+    /// At node 0: the answer for late callers.
     roster: Vec<SocketAddr>,
     /// Deaths of ranks that wait for the ring.
     waiting: Vec<(u32, RankReason)>,
-    /// Ranks of this node that the runtime has lost but whose processes live, and when they are ended.
+    /// Ranks of this node that the runtime has lost but whose processes live, and the time at which they are killed.
     hung_up: Vec<(u32, Time)>,
-    /// The plugin said that the job is over.
+    /// Whether the plugin has reported the end of the job.
     finished: bool,
-    /// When this node leaves, whose runtime daemon has left after the end of its ranks, unless somebody says why before.
+    /// Time at which this node leaves. Its runtime daemon has left after the end of its ranks, and no other node has
+    /// given a reason so far.
     leaves_at: Option<Time>,
     ready_told: bool,
-    /// When it is looked again for changed defaults.
+    /// Time of the next check for changed defaults.
     defaults_due: Time,
-    /// The runtime daemon is lost, and the others are being told.
+    /// Whether the runtime daemon is lost, and the other nodes are being notified.
     resigned: bool,
-    /// An earlier incarnation died while it held the ranks.
+    /// Whether an earlier incarnation died while it held the ranks.
     held_before: bool,
     /// At node 0: the sentence for the user, once it has ended the job.
     sentence: Option<String>,
     ending: Option<Ending>,
     status: Option<Server>,
     chronicle: Chronicle,
+    loggers: Option<Loggers>,
     suspension: Suspension,
     regularity: Regularity,
     actions: Vec<Action>,
@@ -167,7 +181,19 @@ pub struct Daemon {
 ///
 /// # Errors
 /// If the daemon cannot start or go on; in every other case the node's part in the job is over.
-pub fn run(mut control: Control, socket: Option<OwnedFd>, segment: &OwnedFd) -> Result<(), Failure> {
+pub fn run(
+    mut control: Control,
+    socket: Option<OwnedFd>,
+    segment: &OwnedFd,
+    logger: Option<OwnedFd>,
+) -> Result<(), Failure> {
+    // A user other than root has at most the rights of a file capability, and none remains when the first bytes are
+    // read.
+    let refused = setup::prepare();
+    let lifelines = Lifelines::start(segment);
+    if !geteuid().is_root() {
+        setup::give_up_capabilities(Some(getppid().as_raw()), false);
+    }
     let startup: Startup = match control.receive_first() {
         Received::Packet(startup) => startup,
         // The runtime daemon gave up before it began.
@@ -179,10 +205,10 @@ pub fn run(mut control: Control, socket: Option<OwnedFd>, segment: &OwnedFd) -> 
     }
     control.authenticate(Sealer::new(&startup, Direction::FromDaemon), Opener::new(&startup, Direction::ToDaemon));
     logging::start(&startup.launch, startup.me);
-    let refused = setup::prepare();
-    // Of the others' standard error nobody knows where it goes, and one line for each job is enough.
+    let lifelines = lifelines.map_err(|error| warn!(%error, "deaths are seen at their end only")).ok();
+    // The destination of other nodes' standard error is unknown, and one line for each job is enough.
     let loud = startup.me == 0 || logging::has_file();
-    let mut daemon = Daemon::new(startup, control, socket, segment, refused)?;
+    let mut daemon = Daemon::new(startup, control, socket, (segment, logger), lifelines, refused)?;
     setup::lock_the_rest(&mut daemon.refused);
     setup::complain(&daemon.refused, loud);
     daemon.serve()
@@ -193,22 +219,22 @@ impl Daemon {
         startup: Startup,
         control: Control,
         socket: Option<OwnedFd>,
-        segment: &OwnedFd,
+        (segment, logger): (&OwnedFd, Option<OwnedFd>),
+        lifelines: Option<Lifelines>,
         refused: Vec<Right>,
     ) -> Result<Self, Failure> {
         let (launch, me, now) = (&startup.launch, startup.me, clock::now());
         let parameters = &launch.parameters;
         config(&startup).validate()?;
-        let lifelines =
-            Lifelines::start(segment).map_err(|error| warn!(%error, "deaths are seen at their end only")).ok();
         let segment = Segment::open(segment)?;
         segment.call_all();
-        // Whoever stops mpirun itself, with Ctrl-Z say, means the job to wait. The other daemons no debugger stops.
+        // A user who stops mpirun itself, for example with Ctrl-Z, wants the job to wait. No debugger stops the other
+        // daemons.
         let stop_limit = parameters.stop_timeout.unwrap_or(STOPPED_RUNTIME);
         let runtime = Runtime::new(startup.runtime_pid, startup.runtime_started, (me != 0).then_some(stop_limit), now)
             .map_err(|error| Failure::Runtime(startup.runtime_pid, error))?;
-        let host = logging::host();
-        let server = offload::server_of(parameters, &host).filter(|_| me != 0 && launch.universe > 1);
+        let host = host();
+        let server = server_of(parameters, &host).filter(|_| me != 0 && launch.universe > 1);
         let (network, port) = if launch.universe > 1 && server.is_none() {
             let socket = socket.ok_or_else(|| Failure::Transport(io::Error::other("there is none")))?;
             let socket = UdpSocket::from(socket);
@@ -219,10 +245,10 @@ impl Daemon {
             (None, 0)
         };
         let chronicle = Chronicle::new(&startup, &host);
-        // Before the RDMA device is opened, which serves only threads with the rights of the one that did. What serves this
-        // host is started by a remote shell, which the site may have made to need what root has.
+        // Before the RDMA device is opened, which serves only threads with the opener's rights. A remote shell starts
+        // the service of this host, and the site may have configured it to need root's capabilities.
         setup::give_up_capabilities(Some(startup.runtime_pid), server.is_some());
-        let flags = neighbours::flags(launch, me, startup.incarnation, network.is_some());
+        let flags = flags(launch, me, startup.incarnation, network.is_some());
         let limit = rendezvous::limit(parameters.timeout);
         let status = Server::new(&launch.nspace, me, ToolKey::of(&launch.key), startup.tools)
             .map_err(|error| warn!(%error, "ringwatch status will not find this daemon"))
@@ -253,7 +279,10 @@ impl Daemon {
             watch.hold(&segment);
         }
         watch.doubt((0..segment.slots()).map(|slot| segment.rank(slot)).filter(|rank| job.is_dead(*rank)));
+        let mut loggers = Loggers::new(&startup, logger);
+        loggers.iter_mut().for_each(|loggers| job.dead_nodes().for_each(|node| loggers.node_is_dead(node)));
         Ok(Self {
+            loggers,
             suspension: Suspension::new(stop_limit),
             chronicle,
             host,
@@ -319,6 +348,9 @@ impl Daemon {
         if let Some(feed) = &self.chronicle.feed {
             self.poller.add(feed.descriptor(), Token::Feed)?;
         }
+        if let Some(descriptor) = self.loggers.as_ref().and_then(Loggers::descriptor) {
+            self.poller.add(descriptor, Token::Logger)?;
+        }
         let now = clock::now();
         self.chronicle.note(now, Event::Started { pid, incarnation });
         if matches!(self.link, Link::Offloaded(_)) {
@@ -352,7 +384,7 @@ impl Daemon {
         }
     }
 
-    /// Becomes a member of the ring; what was seen before is announced.
+    /// Joins the ring, and announces earlier observations.
     fn join(&mut self, roster: Vec<SocketAddr>, now: Time) {
         if let Some(network) = &mut self.network {
             network.set_roster(&roster);
@@ -362,7 +394,7 @@ impl Daemon {
         if self.held_before {
             member.keep_holding(&mut self.actions);
         }
-        // Nobody knows whether an earlier incarnation came to announce what it had written into the log.
+        // An earlier incarnation may have died before it announced entries of the log.
         for rank in self.startup.own_ranks().filter(|rank| self.job.is_dead(*rank)) {
             member.announce_rank(now, rank, RankReason::Reported, &mut self.actions);
         }
@@ -372,24 +404,26 @@ impl Daemon {
         let (emitter, observer) = (member.emitter(), member.observer());
         info!(?emitter, ?observer, "watching");
         self.chronicle.note(now, Event::Watching { emitter, observer });
+        self.segment.let_ranks_in();
         self.link = Link::Ring(Box::new(member));
         self.perform(now);
         if self.startup.me == 0 && self.startup.incarnation > 0 {
-            // What the others have recorded, they have told the daemon before this one.
+            // Other nodes have sent their records to the previous daemon.
             let dead: Vec<_> = self.job.dead_nodes().collect();
             let living = (1..self.startup.launch.universe).filter(|node| !dead.contains(node));
             living.for_each(|node| self.send(node, &Message::NewLife));
         }
     }
 
-    /// Sends the copies and answers that came up since the last time, those for the same node together.
+    /// Sends queued copies and answers; those for the same node share a packet.
     fn flush(&mut self) {
+        self.flush_loggers();
         if let Some(network) = &mut self.network {
             network.flush();
         }
     }
 
-    /// Does what time asks for.
+    /// Does all work that is due.
     fn elapse(&mut self, now: Time) {
         let mut sightings = std::mem::take(&mut self.sightings);
         self.look_for_suspension(now);
@@ -405,7 +439,7 @@ impl Daemon {
         if self.ending.is_none() && self.leaves_at.is_some_and(|at| now >= at) {
             self.leave(now);
         }
-        // This process was kept waiting, and what has arrived meanwhile came first.
+        // This process was delayed: it has handled inputs that arrived meanwhile first.
         if now >= self.link_deadline().saturating_add(LATE) {
             self.take_datagrams(now);
         }
@@ -432,12 +466,13 @@ impl Daemon {
         }
         self.perform(now);
         if self.startup.me != 0 && self.watch.has_registered(&self.segment) {
-            // It never came to MPI_Init, where the others of this node wait for it.
+            // The rank ended before MPI_Init, where the other ranks of this node wait for it.
             if let Some(rank) = self.job.take_ended() {
                 self.rank_is_dead(rank, RankReason::Exited { status: 0 }, now);
             }
         }
         self.judge(now);
+        self.continue_loggers(now);
         self.continue_chronicle(now);
         self.control.flush();
         self.go_on_with_questions(now);
@@ -450,7 +485,7 @@ impl Daemon {
         }
     }
 
-    /// Tells node 0, once, when every rank of this node has left `MPI_Init`.
+    /// Reports once to node 0 when every rank of this node has left `MPI_Init`.
     fn look_for_readiness(&mut self, now: Time) {
         let registers = self.startup.launch.ranks_register;
         let waits = self.link.is_ring() && !self.ready_told;
@@ -468,9 +503,9 @@ impl Daemon {
         }
     }
 
-    /// At node 0: ends the job if it cannot go on.
+    /// At node 0: ends the job if it cannot continue.
     fn judge(&mut self, now: Time) {
-        // What dies with prterun says nothing about the job, and nobody would tell the user.
+        // Deaths that follow from prterun's end say nothing about the job, and no process remains to tell the user.
         if !self.judges() || self.runtime.is_leaving() {
             return;
         }
@@ -478,7 +513,7 @@ impl Daemon {
             info!("every rank has left MPI_Init");
             self.segment.set_flags(FLAG_ALL_READY);
         }
-        // Whoever is in MPI_Init waits for everybody; but a job need not use MPI at all.
+        // A rank in MPI_Init waits for all ranks; but a job need not use MPI.
         if self.watch.has_registered(&self.segment) || self.job.has_ready_nodes() {
             self.job.miss_who_ended(now);
         }
@@ -491,7 +526,7 @@ impl Daemon {
         self.startup.me == 0 && self.ending.is_none() && self.link.is_ring()
     }
 
-    /// When to turn next although nothing happens: about once a period, which is also the sign of life for the plugin.
+    /// Time of the next turn without an event: about once a period, which also serves as heartbeat for the plugin.
     fn deadline(&self, now: Time) -> Time {
         let ending = self.ending.as_ref().map_or(Time::MAX, |ending| {
             let settled_at = if now < ending.settled_at { ending.settled_at } else { Time::MAX };
@@ -511,12 +546,14 @@ impl Daemon {
             judgement,
             self.watch.deadline(),
             self.runtime.deadline(),
+            self.status.as_ref().map_or(Time::MAX, Server::deadline),
         ]
         .into_iter()
         .chain([self.chronicle.deadline(now, self.link.is_ring())])
-        // Later than a heartbeat that is a little late, or it would wake up twice for it.
+        .chain(self.loggers.as_ref().map(|loggers| loggers.deadline(now)))
+        // Later than a slightly late heartbeat, which would otherwise cause two wakeups.
         .fold(now + self.startup.launch.parameters.period * 5 / 4, Time::min)
-        // Whatever a module asks for: never a loop that keeps the processor from everybody else.
+        // A lower bound, so that no module can make the loop occupy a processor.
         .max(now + Duration::from_micros(50))
     }
 
@@ -537,7 +574,7 @@ impl Daemon {
         };
         let patience = now < ending.exit_by;
         let settled = self.has_settled(ending, now);
-        // Who turns out to be a rank may have to be ended, too.
+        // A process that turns out to be a rank may have to be killed, too.
         let busy = self.control.has_backlog() || self.watch.is_asking();
         ending.runtime_ends_by.is_none() && (!patience || (told && settled && !busy))
     }
@@ -553,20 +590,8 @@ impl Daemon {
                 member.end(now, reason, &mut self.actions);
                 self.perform(now);
             }
-            // Only node 0 ends a job, and it carries its own part.
+            // Only node 0 ends a job, and it runs its own part.
             Link::Meeting(_) | Link::Offloaded(_) => self.stop(propagation::StopReason::Ended(reason), now),
         }
     }
-}
-
-/// The settings of this node's member.
-pub(crate) fn config(startup: &Startup) -> Config {
-    let parameters = &startup.launch.parameters;
-    let config = Config::new(startup.me, startup.launch.universe, parameters.period, parameters.timeout);
-    let order = match startup.launch.ring.as_slice() {
-        [] => RingOrder::default(),
-        // The same at every node, so that all would do without it alike.
-        ring => RingOrder::new(ring.to_vec()).unwrap_or_default(),
-    };
-    Config { incarnation: startup.incarnation, order, strategy: parameters.strategy, ..config }
 }

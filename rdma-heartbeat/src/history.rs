@@ -1,43 +1,45 @@
-//! The history of a job: what was observed, declared, fenced and raised, as lines of JSON.
+//! Keeps the history of a job: observations, declarations, fencing and errors, as lines of JSON.
 //!
-//! Every `ringwatchd` keeps what happened on its node and sends it to node 0 ([`courier`]), where the history of the
-//! whole job comes together: it can be asked for there ([`feed`]), and written into a file. Nothing is recorded, sent or
-//! written while nothing happens.
+//! Every `ringwatchd` records events of its node and sends them to node 0 ([`courier`]), which has the history of the
+//! whole job: tools can query it there ([`feed`]), and it can be written into a file. Nothing is recorded, sent or
+//! written without events.
 //!
 //! # The axis
 //!
-//! `at_us` counts on the monotonic clock of the node `clock`: node 0's in the history of the job. What another node has
-//! seen is placed there with the smallest difference between the clocks that a message of that node has shown so far:
-//! the true one plus the way of that message. So it stands late by the time of that way, some tenths of a millisecond
-//! on a quiet machine, and early only by what the clocks have drifted since. `time` is the same moment on the wall clock
-//! of the node `clock`.
+//! `at_us` counts on the monotonic clock of the node `clock`: node 0's in the history of the job. An event of another
+//! node is placed there with the smallest clock difference that a message of that node has shown so far: the true
+//! difference plus that message's transit time. So it appears late by that transit time, some tenths of a millisecond
+//! on a quiet machine, and early only by the clocks' drift since. `time` is the same moment on the wall clock of the
+//! node `clock`.
 //!
 //! | file | part |
 //! |---|---|
-//! | this one | the records and where they are kept |
-//! | `courier` | the way to node 0: no I/O |
-//! | `feed` | asking for them |
-//! | `repeats` | what was told before: no I/O |
-//! | `timeline` | for people: no I/O |
+//! | this one | the records and their storage |
+//! | `archive` | the last jobs, in files of the user |
+//! | `courier` | transfer to node 0: no I/O |
+//! | `feed` | queries |
+//! | `repeats` | detection of repeated records: no I/O |
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use propagation::{NodeId, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::clock;
-use crate::sink::Sink;
+use node_abi::hosts::Hosts;
+use platform::clock;
+use platform::sink::Sink;
 use repeats::Repeats;
 
+pub mod archive;
 pub mod courier;
 pub mod feed;
 pub mod repeats;
-pub mod timeline;
 
-/// Most bytes of a history in memory: some 20,000 records.
+/// Maximum number of bytes of a history in memory: some 20,000 records.
 const MOST_BYTES: usize = 4 << 20;
 
-/// What happened. Node and rank numbers are those of the job.
+/// An event. Node and rank numbers are those of the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
@@ -45,7 +47,7 @@ pub enum Event {
     Started {
         /// Its process number.
         pid: u32,
-        /// How often it was started before.
+        /// Number of earlier starts.
         incarnation: u32,
     },
     /// The node is in the ring.
@@ -59,7 +61,7 @@ pub enum Event {
     Observed {
         /// The rank.
         rank: u32,
-        /// What was seen, in one word.
+        /// The observation, in one word.
         reason: String,
     },
     /// The runtime daemon of this node is lost.
@@ -74,20 +76,20 @@ pub enum Event {
         /// The node.
         peer: NodeId,
     },
-    /// Nothing was heard of a node for a whole timeout.
+    /// No heartbeat of a node arrived for a whole timeout.
     Suspected {
         /// The node.
         peer: NodeId,
-        /// How long ago its last heartbeat came, in microseconds; none if none ever has.
+        /// Time since its last heartbeat, in microseconds; none if none has arrived.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         silent_us: Option<u64>,
     },
-    /// Node 0 asks a suspect for a sign of life.
+    /// Node 0 probes a suspect.
     Asked {
         /// The suspect.
         peer: NodeId,
     },
-    /// The suspect gave one.
+    /// The suspect answered.
     Spared {
         /// The suspect.
         peer: NodeId,
@@ -98,7 +100,7 @@ pub enum Event {
         rank: u32,
         /// Its node.
         on: NodeId,
-        /// Why, in one word.
+        /// The reason, in one word.
         reason: String,
         /// The node that declared it.
         by: NodeId,
@@ -107,7 +109,7 @@ pub enum Event {
     NodeDead {
         /// The node.
         peer: NodeId,
-        /// Why, in one word.
+        /// The reason, in one word.
         reason: String,
         /// The node that declared it.
         by: NodeId,
@@ -126,15 +128,15 @@ pub enum Event {
         /// Its process number.
         pid: i32,
     },
-    /// The ranks of this node wait, because it has no contact with node 0.
+    /// The ranks of this node are stopped, because it has no contact with node 0.
     Held,
-    /// They go on.
+    /// They are continued.
     Released,
-    /// A rank of this node has reported deaths to MPI, from where they are raised as errors.
+    /// A rank of this node has reported deaths to MPI, which raises them as errors.
     Raised {
         /// The rank that reported them.
         rank: u32,
-        /// The dead, as far as they are new to it.
+        /// The dead ranks that are new to it.
         dead: Vec<u32>,
     },
     /// The first error that MPI has raised in a rank of this node since it learned of the last death.
@@ -146,31 +148,49 @@ pub enum Event {
         /// The function of MPI that raised it.
         function: String,
     },
-    /// This `ringwatchd` was kept from running, and does not trust its timers for a while.
-    Late {
-        /// For how long, in microseconds.
+    /// A process of this node has taken the place of a rank that is dead (message logging).
+    Replaced {
+        /// The rank.
+        rank: u32,
+        /// The number of the spare that it was, from 1.
+        spare: u32,
+        /// Its process number.
+        pid: i32,
+    },
+    /// It has repeated what the processes before it had done.
+    Repeated {
+        /// The rank.
+        rank: u32,
+        /// How many events that were.
+        events: u64,
+        /// How long that took, in microseconds.
         us: u64,
     },
-    /// Records of this node that came before are not here: they came too fast to be sent to node 0, or its memory has no
-    /// room for them any more.
+    /// This `ringwatchd` did not run in time, and ignores its timers for a while.
+    Late {
+        /// The delay, in microseconds.
+        us: u64,
+    },
+    /// Earlier records of this node are missing: they were too many to be sent to node 0 in time, or were removed from
+    /// its memory.
     Omitted {
-        /// How many.
+        /// Their number.
         records: u64,
     },
-    /// At the end, how often which time was measured on this node: a part of the distribution.
+    /// Written at the end: a part of the distribution of a time measured on this node.
     Measured {
-        /// Which time.
+        /// The kind of time.
         what: Measure,
-        /// Times in microseconds, ascending, and how often each.
+        /// Times in microseconds, ascending, with their frequencies.
         counts: Vec<(u64, u64)>,
     },
-    /// At the end, after all that was measured.
+    /// Written at the end, after all measurements.
     Farewell {
         /// The job's heartbeat period in microseconds.
         period_us: u64,
-        /// How often this node heard its emitter.
+        /// Number of heartbeats from this node's emitter.
         heard: u64,
-        /// Heartbeats for it that were sent as datagrams and did not come.
+        /// Heartbeats for it that were sent as datagrams and got lost.
         lost: u64,
     },
     /// The job is over on this node.
@@ -180,60 +200,86 @@ pub enum Event {
     },
 }
 
-/// What the distribution in [`Event::Measured`] is of.
+impl Event {
+    /// The nodes in this event.
+    fn nodes(&self) -> Vec<NodeId> {
+        match self {
+            Self::Watching { emitter, observer } => emitter.iter().chain(observer).copied().collect(),
+            Self::ConnectionLost { peer }
+            | Self::Suspected { peer, .. }
+            | Self::Asked { peer }
+            | Self::Spared { peer } => {
+                vec![*peer]
+            }
+            Self::RankDead { on, by, .. } => vec![*on, *by],
+            Self::NodeDead { peer, by, suspector, .. } => [*peer, *by].into_iter().chain(*suspector).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The kind of time in [`Event::Measured`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
     /// Times between two heartbeats of the emitter.
     Silence,
-    /// How late `ringwatchd` was when its timer woke it up.
+    /// Delay of `ringwatchd` after its timer's deadline.
     Lateness,
 }
 
 /// A line of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// When, in UTC.
+    /// Time in UTC.
     pub time: String,
-    /// When, on the axis, in microseconds.
+    /// Time on the axis, in microseconds.
     pub at_us: u64,
-    /// The node whose monotonic clock the axis is.
+    /// The node whose monotonic clock defines the axis.
     pub clock: NodeId,
     /// The job's PMIx namespace.
     pub job: String,
-    /// The node on which it happened.
+    /// The node of the event.
     pub node: NodeId,
     /// The name of its host.
     pub host: String,
-    /// What happened.
+    /// Hosts of other nodes in the event, by number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<NodeId, String>,
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// The history as far as one node has it.
+/// The part of the history that one node has.
 pub struct History {
     job: String,
+    hosts: Hosts,
     me: NodeId,
     lines: Vec<u8>,
-    /// Bytes of older lines that memory has no room for any more.
+    /// Number of bytes of lines that were removed from memory.
     gone: u64,
     sink: Option<Sink>,
-    /// Records that the sink had no room for.
+    /// Records that did not fit into the sink.
     unwritten: u64,
 }
 
 impl History {
-    /// An empty history of node `me`, which is also written into `sink`.
+    /// An empty history of node `me` in a job with these hosts, which is also written into `sink`.
     #[must_use]
-    pub fn new(job: &str, me: NodeId, sink: Option<Sink>) -> Self {
-        Self { job: job.to_owned(), me, lines: Vec::new(), gone: 0, sink, unwritten: 0 }
+    pub fn new(job: &str, hosts: Hosts, me: NodeId, sink: Option<Sink>) -> Self {
+        Self { job: job.to_owned(), hosts, me, lines: Vec::new(), gone: 0, sink, unwritten: 0 }
     }
 
-    /// Adds what happened at `at` on this node's monotonic clock. What memory has no room for any more is in the sink
-    /// alone.
+    fn hosts_in(&self, event: &Event) -> BTreeMap<NodeId, String> {
+        let named = |node| Some((node, self.hosts.get(node)?.to_owned()));
+        event.nodes().into_iter().filter_map(named).collect()
+    }
+
+    /// Adds an event at `at` on this node's monotonic clock. Lines that were removed from memory are only in the sink.
     pub fn add(&mut self, node: NodeId, host: &str, at: Time, event: Event) {
         let (now, wall) = (clock::now(), SystemTime::now());
-        // A clock that was off by a message's way may put a moment ahead of now.
+        // A clock difference that includes a message's transit time may place a moment in the future.
         let moment = wall - now.saturating_sub(at) + at.saturating_sub(now);
         let record = Record {
             time: clock::utc(moment),
@@ -242,6 +288,7 @@ impl History {
             job: self.job.clone(),
             node,
             host: host.to_owned(),
+            hosts: self.hosts_in(&event),
             event,
         };
         let Some(line) = line_of(&record) else { return };
@@ -249,7 +296,7 @@ impl History {
             self.forget();
         }
         self.lines.extend_from_slice(&line);
-        // A file is not bounded by the memory of this process.
+        // A file is not bounded by this process's memory.
         let Some(sink) = &self.sink else { return };
         if self.unwritten > 0 {
             let omission = Record { node: self.me, event: Event::Omitted { records: self.unwritten }, ..record };
@@ -257,14 +304,14 @@ impl History {
                 self.unwritten = 0;
             }
         }
-        // The omission has the place before it.
+        // The omission is written in front of it.
         if self.unwritten > 0 || !sink.write(line) {
             self.unwritten += 1;
         }
     }
 
-    /// Makes room: the oldest eighth goes, and a line says how many records that were. Little enough to cost no time that
-    /// a heartbeat would miss.
+    /// Makes room: removes the oldest eighth, and adds a line with the number of those records. The amount is so small
+    /// that no heartbeat is delayed.
     fn forget(&mut self) {
         let least = self.lines.len() / 8;
         let end =
@@ -285,7 +332,7 @@ impl History {
         self.lines.splice(..end, omission);
     }
 
-    /// The lines in memory, in the order in which they became known here.
+    /// The lines in memory, in the order of their arrival here.
     #[must_use]
     pub fn lines(&self) -> Lines<'_> {
         Lines { gone: self.gone, bytes: &self.lines }
@@ -298,10 +345,10 @@ fn line_of(record: &Record) -> Option<Vec<u8>> {
     Some(line)
 }
 
-/// What memory has of a history.
+/// The part of a history in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines<'a> {
-    /// Bytes of lines before these.
+    /// Number of bytes of removed lines before these.
     pub gone: u64,
     /// Whole lines.
     pub bytes: &'a [u8],
@@ -313,8 +360,23 @@ pub fn micros(time: Time) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Reads the lines of histories, in the order of the axis; what was [told twice](repeats) is there once, and lines that are
-/// none are skipped. Returns how many were.
+/// A time for messages: three digits and a unit.
+#[must_use]
+pub fn span(micros: u64) -> String {
+    let time = Duration::from_micros(micros);
+    match time.as_secs() {
+        0 if micros < 1000 => format!("{micros} us"),
+        0 if micros < 10_000 && micros % 1000 != 0 => format!("{:.2} ms", time.as_secs_f64() * 1e3),
+        0 => format!("{} ms", micros / 1000),
+        1..=9 if micros % 1_000_000 != 0 => format!("{:.2} s", time.as_secs_f64()),
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7199 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+/// Parses lines of histories, in the order of the axis. [Repeated](repeats) records are returned once, and malformed
+/// lines are skipped. Returns their number.
 #[must_use]
 pub fn read(text: &str) -> (Vec<Record>, usize) {
     let parsed = text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str::<Record>);
@@ -330,7 +392,7 @@ pub fn read(text: &str) -> (Vec<Record>, usize) {
     (records, strange)
 }
 
-/// Puts records in the order of time: of the axis if they share one, else of the wall clocks.
+/// Sorts records by time: on the axis if they share one, otherwise by wall clock.
 pub fn sort(records: &mut [Record]) {
     let shares_axis = records.windows(2).all(|pair| (&pair[0].job, pair[0].clock) == (&pair[1].job, pair[1].clock));
     if shares_axis {
@@ -340,7 +402,7 @@ pub fn sort(records: &mut [Record]) {
     }
 }
 
-/// How far two moments on one axis are apart.
+/// The difference between two moments on one axis.
 #[must_use]
 pub fn between(earlier: &Record, later: &Record) -> Duration {
     Duration::from_micros(later.at_us.saturating_sub(earlier.at_us))
@@ -351,8 +413,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn spans_have_fitting_units() {
+        let shown: Vec<_> = [0, 999, 1000, 1500, 55_555, 1_000_000, 1_230_000, 61_000_000, 600_000_000, 7_200_000_000]
+            .map(span)
+            .to_vec();
+        assert_eq!(shown, ["0 us", "999 us", "1 ms", "1.50 ms", "55 ms", "1 s", "1.23 s", "61 s", "10 min", "2 h"]);
+    }
+
+    #[test]
     fn a_line_has_who_when_and_what_in_one_level() {
-        let mut history = History::new("job@1", 3, None);
+        let mut history = History::new("job@1", Hosts::default(), 3, None);
         let at = clock::now();
         history.add(3, "h4", at, Event::Observed { rank: 5, reason: "signal:9".into() });
         let value: serde_json::Value = serde_json::from_slice(history.lines().bytes).unwrap();
@@ -365,7 +435,7 @@ mod tests {
 
     #[test]
     fn lines_come_back_in_order_and_strange_ones_are_counted() {
-        let mut history = History::new("job@1", 0, None);
+        let mut history = History::new("job@1", Hosts::default(), 0, None);
         let now = clock::now();
         history.add(1, "h2", now, Event::Held);
         history.add(2, "h3", now - Duration::from_millis(3), Event::Suspected { peer: 1, silent_us: None });
@@ -381,12 +451,12 @@ mod tests {
 
     #[test]
     fn a_history_does_not_grow_for_ever() {
-        let mut history = History::new("job@1", 0, None);
+        let mut history = History::new("job@1", Hosts::default(), 0, None);
         let mut sent = 0;
         for rank in 0..200 {
             history.add(0, "h1", Time::ZERO, Event::Observed { rank, reason: "x".repeat(MOST_BYTES / 50) });
             let Lines { gone, bytes } = history.lines();
-            // Whoever has had all until now finds the new line behind it.
+            // A reader that has all lines so far finds the new line after them.
             let new = &bytes[usize::try_from(sent - gone).unwrap()..];
             assert_eq!((new.iter().filter(|byte| **byte == b'\n').count(), new[0]), (1, b'{'));
             sent = gone + bytes.len() as u64;

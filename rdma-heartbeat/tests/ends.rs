@@ -4,9 +4,9 @@ mod cluster;
 
 use cluster::{Cluster, TIMEOUT, launch, send_signal, was_killed};
 use nix::sys::signal::Signal;
+use node_abi::launch::{End, FromDaemon, ToDaemon};
+use node_abi::segment::Phase;
 use propagation::EndReason;
-use rdma_heartbeat::launch::{End, FromDaemon, ToDaemon};
-use rdma_heartbeat::segment::Phase;
 
 fn expect_end_everywhere(cluster: &mut Cluster, reason: EndReason) -> String {
     for node in &mut cluster.nodes {
@@ -64,7 +64,7 @@ fn a_rank_lost_during_init_ends_the_job() {
     let sentence = expect_end_everywhere(&mut cluster, EndReason::InitFailure);
     assert_eq!(
         sentence,
-        "rank 2 (node 1) ended before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended"
+        "rank 2 on node 1 (h2) ended before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended"
     );
     for rank in 0..3 {
         assert!(was_killed(cluster.rank_end(rank)));
@@ -104,7 +104,10 @@ fn without_fencing_a_stopped_rank_ends_the_job_and_nobody_is_killed() {
     let mut cluster = Cluster::running(launch);
     cluster.signal_rank(1, Signal::SIGSTOP);
     let sentence = expect_end_everywhere(&mut cluster, EndReason::FencingOff);
-    assert_eq!(sentence, "rank 1 has been stopped for too long, but fencing is switched off; the job is ended");
+    assert_eq!(
+        sentence,
+        "rank 1 on node 1 (h2) has been stopped for too long, but fencing is switched off; the job is ended"
+    );
     for rank in 0..2 {
         assert!(cluster.rank_lives(rank));
     }
@@ -124,7 +127,7 @@ fn a_node_lost_before_the_rendezvous_ends_the_job() {
     cluster.nodes[0].tell(&ToDaemon::ConnectionLost(2));
     let (end, sentence) = cluster.nodes[0].expect_end();
     assert_eq!(end, End::Announced(EndReason::InitFailure));
-    assert!(sentence.starts_with("node 2 was lost before"), "{sentence}");
+    assert!(sentence.starts_with("node 2 (h3) was lost before"), "{sentence}");
     assert!(was_killed(cluster.rank_end(0)));
     // prterun ends, and with it the other runtime daemons: their nodes follow.
     send_signal(&cluster.nodes[1].runtime, Signal::SIGKILL);
@@ -142,7 +145,7 @@ fn a_plugin_that_hangs_up_has_lost_its_node() {
         nix::sys::socket::SockFlag::SOCK_CLOEXEC,
     )
     .unwrap();
-    cluster.nodes[1].control = rdma_heartbeat::control::Control::new(silent).unwrap();
+    cluster.nodes[1].control = rdma_heartbeat::session::control::Control::new(silent).unwrap();
     cluster.expect_node_dead(&[0], 1);
     assert!(was_killed(cluster.rank_end(1)));
 }

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use cluster::relay::{Passed, Relay};
 use cluster::{Cluster, PERIOD, TIMEOUT, eventually, launch, sockets, was_killed};
 use nix::sys::signal::Signal;
+use node_abi::launch::{End, LaunchData};
+use node_abi::segment::{Entry, Phase};
+use node_abi::versions::Refusal;
 use propagation::wire::{BODY_AT, Sealer};
 use propagation::{EndReason, Message, NodeReason, Notice, Route, Subject};
-use rdma_heartbeat::launch::{End, LaunchData};
-use rdma_heartbeat::segment::{Entry, Phase};
-use rdma_heartbeat::status;
-use rdma_heartbeat::versions::Refusal;
+use rdma_heartbeat::report::status;
 
 /// Datagrams to one node between two looks at what it has refused: they fit into the socket's memory.
 const BURST: u64 = 100;

@@ -7,9 +7,9 @@ use std::time::Instant;
 use cluster::relay::Relay;
 use cluster::{Cluster, Node, TIMEOUT, eventually, launch, send_signal, sockets, was_killed};
 use nix::sys::signal::Signal;
+use node_abi::launch::{End, ToDaemon};
+use node_abi::segment::{Entry, Phase};
 use propagation::{NodeReason, RankReason};
-use rdma_heartbeat::launch::{End, ToDaemon};
-use rdma_heartbeat::segment::{Entry, Phase};
 
 #[test]
 fn a_silent_node_is_declared_by_its_observer_after_the_timeout() {

@@ -9,9 +9,9 @@ use std::time::Instant;
 use cluster::{Cluster, Node, TIMEOUT, eventually, launch, send_signal, sockets, was_killed};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use node_abi::launch::{Carrier, End, LaunchData, ToDaemon};
+use node_abi::segment::Phase;
 use propagation::NodeReason;
-use rdma_heartbeat::launch::{Carrier, End, LaunchData, ToDaemon};
-use rdma_heartbeat::segment::Phase;
 
 /// The node that is served.
 const SERVED: usize = 1;
@@ -27,7 +27,7 @@ fn cluster(change: impl Fn(&mut LaunchData)) -> Cluster {
     launch.agent = AGENT.into();
     change(&mut launch);
     let mut served = launch.clone();
-    served.parameters.offload = vec![(rdma_heartbeat::logging::host(), "127.0.0.1".into())];
+    served.parameters.offload = vec![(platform::say::host(), "127.0.0.1".into())];
     let of = |node: usize| if node == SERVED { &served } else { &launch };
     let start = |(node, socket)| Node::start(of(node), node as u32, socket, None, Phase::Running);
     let nodes = sockets.into_iter().enumerate().map(start).collect();
@@ -160,7 +160,7 @@ fn a_restarted_daemon_of_a_served_host_gets_another_service_and_is_not_missed() 
         cluster.nodes[SERVED].restart_daemon();
         let name = cluster.nodes[SERVED].status_name();
         eventually("it is served again", || {
-            let report = rdma_heartbeat::status::ask(&name).ok()?;
+            let report = rdma_heartbeat::report::status::ask(&name).ok()?;
             (report.offload_means.as_deref() == Some("shared memory")).then_some(())
         });
     }
@@ -187,7 +187,7 @@ fn a_machine_that_cannot_be_reached_is_said_to_be() {
     let sockets = sockets(&launch);
     launch.rendezvous = vec![sockets[0].local_addr().unwrap()];
     launch.agent = "false".into();
-    launch.parameters.offload = vec![(rdma_heartbeat::logging::host(), "127.0.0.1".into())];
+    launch.parameters.offload = vec![(platform::say::host(), "127.0.0.1".into())];
     let socket = sockets.into_iter().nth(1).unwrap();
     let node = Node::start(&launch, 1, socket, None, Phase::Running);
     eventually("the log says so", || node.stderr().contains("the service of this host has ended").then_some(()));

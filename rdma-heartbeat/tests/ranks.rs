@@ -9,10 +9,10 @@ use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use node_abi::launch::{LaunchData, ToDaemon};
+use node_abi::segment::{FLAG_ALL_READY, Phase};
 use propagation::{Message, RankReason};
-use rdma_heartbeat::launch::{LaunchData, ToDaemon};
-use rdma_heartbeat::network::Network;
-use rdma_heartbeat::segment::{FLAG_ALL_READY, Phase};
+use rdma_heartbeat::session::network::Network;
 use rdma_heartbeat::transport::Udp;
 
 const STOP_TIMEOUT: Duration = Duration::from_millis(200);
@@ -31,7 +31,7 @@ fn a_killed_rank_is_known_everywhere_long_before_the_timeout() {
     let why = cluster.expect_ranks_dead(&[0, 1, 2], &[2]);
     let took = begin.elapsed();
     assert!(took < TIMEOUT, "{took:?}");
-    assert_eq!(why, "rank 2 (node 1) is dead: the process was killed by signal 9");
+    assert_eq!(why, "rank 2 on node 1 (h2) is dead: the process was killed by signal 9");
     for rank in [0, 1, 3] {
         assert!(cluster.rank_lives(rank));
     }
@@ -47,7 +47,7 @@ fn an_exit_without_finalize_is_a_death_and_one_after_it_is_none() {
     cluster.signal_rank(2, Signal::SIGTERM);
     assert_eq!(
         cluster.expect_ranks_dead(&[0, 1], &[2]),
-        "rank 2 (node 1) is dead: the process was killed by signal 15"
+        "rank 2 on node 1 (h2) is dead: the process was killed by signal 15"
     );
     assert_eq!(cluster.nodes[0].deaths().len(), 1);
 }
@@ -100,7 +100,7 @@ fn a_stopped_rank_is_declared_and_killed() {
     cluster.signal_rank(1, Signal::SIGSTOP);
     let why = cluster.expect_ranks_dead(&[0, 1], &[1]);
     assert!(begin.elapsed() >= STOP_TIMEOUT);
-    assert_eq!(why, "rank 1 (node 1) is dead: the process was stopped");
+    assert_eq!(why, "rank 1 on node 1 (h2) is dead: the process was stopped");
     assert!(was_killed(cluster.rank_end(1)));
     assert!(cluster.rank_lives(0));
 }
@@ -142,7 +142,7 @@ fn what_the_runtime_reports_of_ranks_that_do_not_register_is_announced_once() {
         cluster.nodes[0].tell(&ToDaemon::RankLost { rank, reason });
     }
     let why = cluster.expect_ranks_dead(&[0, 1, 2], &[2]);
-    assert_eq!(why, "rank 2 (node 2) is dead: the process exited with status 3");
+    assert_eq!(why, "rank 2 on node 2 (h3) is dead: the process exited with status 3");
     // What is held dead is dead.
     assert!(was_killed(cluster.rank_end(2)));
     cluster.let_pass(&[0, 1, 2], PERIOD * 5);
@@ -154,7 +154,7 @@ fn a_rank_that_has_left_the_runtime_and_lives_on_is_ended() {
     let mut cluster = Cluster::running(launch(&[1, 2]));
     cluster.nodes[1].tell(&ToDaemon::RankLost { rank: 2, reason: RankReason::Reported });
     let why = cluster.expect_ranks_dead(&[0, 1], &[2]);
-    assert_eq!(why, "rank 2 (node 1) is dead: the process was reported as failed");
+    assert_eq!(why, "rank 2 on node 1 (h2) is dead: the process was reported as failed");
     assert!(was_killed(cluster.rank_end(2)));
 }
 
@@ -164,7 +164,7 @@ fn how_a_rank_ends_that_has_just_left_the_runtime_is_seen() {
     cluster.nodes[1].tell(&ToDaemon::RankLost { rank: 2, reason: RankReason::Reported });
     cluster.signal_rank(2, Signal::SIGTERM);
     let why = cluster.expect_ranks_dead(&[0, 1], &[2]);
-    assert_eq!(why, "rank 2 (node 1) is dead: the process was killed by signal 15");
+    assert_eq!(why, "rank 2 on node 1 (h2) is dead: the process was killed by signal 15");
 }
 
 #[test]

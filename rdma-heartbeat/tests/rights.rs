@@ -2,24 +2,28 @@
 
 mod cluster;
 
+use std::ffi::CString;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::mpsc::channel;
 
-use cluster::{Cluster, Node, eventually, launch};
+use cluster::{Cluster, Node, eventually, hand_over, launch};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::dup;
+use node_abi::launch::SEGMENT_FD;
+use node_abi::segment::Segment;
+use platform::privileges;
 use rdma_heartbeat::history::feed;
-use rdma_heartbeat::launch::SEGMENT_FD;
-use rdma_heartbeat::{privileges, status};
+use rdma_heartbeat::report::status;
 
 /// A user of every system, who is not the job's.
 const NOBODY: u32 = 65534;
@@ -94,11 +98,65 @@ fn a_daemon_that_serves_has_given_up_every_capability_that_it_does_not_need() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Gives a program the right to raise priorities, as `setcap cap_sys_nice=ep` does (capabilities(7)).
+fn give_priority(program: &Path) -> io::Result<()> {
+    const REVISION_2_EFFECTIVE: u32 = 0x0200_0001;
+    const SYS_NICE: u32 = 1 << 23;
+    let data: Vec<u8> = [REVISION_2_EFFECTIVE, SYS_NICE, 0, 0, 0].into_iter().flat_map(u32::to_le_bytes).collect();
+    let path = CString::new(program.as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: terminated names, and as many bytes as there are.
+    let result =
+        unsafe { libc::setxattr(path.as_ptr(), c"security.capability".as_ptr(), data.as_ptr().cast(), data.len(), 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[test]
+fn an_ordinary_users_daemon_has_raised_its_priority_and_lost_the_right_before_it_reads_anything() {
+    let _limits = LIMITS.lock();
+    let folder = folder("capable");
+    let program = folder.join("ringwatchd");
+    fs::copy(env!("CARGO_BIN_EXE_ringwatchd"), &program).unwrap();
+    for path in [&folder, &program] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    if let Err(error) = give_priority(&program) {
+        eprintln!("skipped: this system gives a file no capability ({error})");
+        return fs::remove_dir_all(&folder).unwrap();
+    }
+    // The daemon takes only a socket that its own user has made.
+    let as_nobody = || {
+        // SAFETY: takes three numbers; concerns the calling thread only, which ends.
+        unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+        socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap()
+    };
+    let (_ours, theirs) = std::thread::scope(|scope| scope.spawn(as_nobody).join().unwrap());
+    let (_segment, file) = Segment::create(&[0], 16).unwrap();
+    let nothing = File::open("/dev/null").unwrap();
+    // Its parent is an ordinary user's, too, as prted is: the daemon keeps what its parent has.
+    let mut command = Command::new("sh");
+    command.args(["-c", "\"$0\" & exec sleep 60"]).arg(&program).uid(NOBODY).stdin(Stdio::null()).stderr(Stdio::null());
+    hand_over(&mut command, [theirs.as_fd(), nothing.as_fd(), file.as_fd()]);
+    let mut parent = command.spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", parent.id());
+    let daemon: i32 = eventually("the daemon is started", || fs::read_to_string(&children).ok()?.trim().parse().ok());
+    // It gets no packet.
+    eventually("has its priority, and no capability any more", || {
+        let status = fs::read_to_string(format!("/proc/{daemon}/status")).ok()?;
+        // SAFETY: asks about a process.
+        let policy = unsafe { libc::sched_getscheduler(daemon) } & !libc::SCHED_RESET_ON_FORK;
+        let none = format!("{:016x}", 0);
+        let has_none = ["CapPrm", "CapEff", "CapInh", "CapAmb"].iter().all(|set| line_of(&status, set) == none);
+        (has_none && policy == libc::SCHED_FIFO).then_some(())
+    });
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon), Signal::SIGKILL).unwrap();
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn who_has_no_right_to_priority_and_memory_is_told_so_once_and_how_to_get_it() {
     let _limits = LIMITS.lock();
-    let (job, asked) = channel();
-    let (answer, answered) = channel();
     // Of this thread, and of the daemons that it starts: as an ordinary user's.
     let limited = std::thread::spawn(move || {
         privileges::keep(0);
@@ -113,23 +171,17 @@ fn who_has_no_right_to_priority_and_memory_is_told_so_once_and_how_to_get_it() {
         let told = cluster.nodes[0].stderr();
         let lines: Vec<_> = told.lines().filter(|line| line.contains("has no right")).collect();
         assert_eq!(lines.len(), 1, "{told}");
-        for part in [" WARN ", "scripts/install --priority", "rtprio 1", "memlock unlimited"] {
-            assert!(lines[0].contains(part), "{part} in {told}");
-        }
+        let notice = "has no right to raise its priority or to lock its memory: 'ringwatch status' says how to give it";
+        assert!(lines[0].contains(" WARN ") && lines[0].ends_with(notice), "{told}");
         assert_eq!(cluster.nodes[1].stderr(), "", "one line for each job, where the user sees it");
         for node in &cluster.nodes {
-            assert_eq!(node.report().lacks.len(), 2);
+            let lacks = node.report().lacks;
+            assert_eq!(lacks.len(), 2);
+            for part in ["scripts/install --priority", "rtprio 1", "memlock unlimited"] {
+                assert!(lacks.iter().any(|right| right.contains(part)), "{part} in {lacks:?}");
+            }
         }
-        job.send(cluster.launch.nspace.clone()).unwrap();
-        let text: String = answered.recv().unwrap();
-        assert_eq!(text.lines().filter(|line| line.contains("has no right to")).count(), 4, "{text}");
     });
-    // Who has fewer rights than this program, in which the key for tools is, cannot look into it.
-    if let Ok(job) = asked.recv() {
-        let mut status = Command::new(env!("CARGO_BIN_EXE_ringwatch"));
-        let output = status.args(["status", "--job", &job]).output().unwrap();
-        answer.send(String::from_utf8(output.stdout).unwrap()).unwrap();
-    }
     limited.join().unwrap();
 }
 

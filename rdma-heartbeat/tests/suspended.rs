@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cluster::{Cluster, launch, send_signal, was_killed};
 use nix::sys::signal::Signal;
-use rdma_heartbeat::launch::LaunchData;
+use node_abi::launch::LaunchData;
 
 const NODES: usize = 4;
 /// Between the first process that is stopped and the last.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The kernel's autogroups are off while ranks of several virtual hosts share few processors. Linux 6.18 keeps ranks that
-# poll and yield in such groups from every processor for up to 40 s (docs/decisions.md, Tests).
+# poll and yield in such groups from every processor for up to 40 s (docs/decisions/README.md, Tests).
 # Sourced after container.sh, never run; needs the right to set the kernel's parameter, else the groups stay on.
 
 rw_autogroups=/proc/sys/kernel/sched_autogroup_enabled

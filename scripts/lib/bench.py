@@ -6,7 +6,10 @@ import sys
 
 import bench_daemon
 import bench_faults
+import bench_group
 import bench_job
+import bench_logging
+import bench_replication
 import bench_scopes
 import bench_transports
 
@@ -41,6 +44,24 @@ def main():
     scopes.add_argument("--patience", type=float, default=180)
     scopes.add_argument("--csv-fd", type=int, help=argparse.SUPPRESS)
     scopes.add_argument("--svg-fd", type=int, required=True, help=argparse.SUPPRESS)
+    logging = kinds.add_parser("logging")
+    logging.add_argument("--part", action="append", choices=list(bench_logging.PARTS))
+    logging.add_argument("--runs", type=int, default=11)
+    logging.add_argument("--quick", action="store_true")
+    logging.add_argument("--patience", type=float, default=180)
+    logging.add_argument("--csv-fd", type=int, help=argparse.SUPPRESS)
+    logging.add_argument("--svg-fd", type=int, required=True, help=argparse.SUPPRESS)
+    group = kinds.add_parser("group")
+    group.add_argument("--quick", action="store_true")
+    group.add_argument("--patience", type=float, default=180)
+    group.add_argument("--csv-fd", type=int, help=argparse.SUPPRESS)
+    group.add_argument("--svg-fd", type=int, required=True, help=argparse.SUPPRESS)
+    replication = kinds.add_parser("replication")
+    replication.add_argument("--part", choices=["simulated"], default="simulated")
+    replication.add_argument("--quick", action="store_true")
+    replication.add_argument("--patience", type=float, default=180)
+    replication.add_argument("--csv-fd", type=int, help=argparse.SUPPRESS)
+    replication.add_argument("--svg-fd", type=int, required=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if any(getattr(options, name, 1) <= 0 for name in ("runs", "seconds", "survive", "silences")):
         parser.error("at least one run, and a time above zero")
@@ -48,7 +69,8 @@ def main():
         parser.error("--delay is a time between two hosts, so --hosts is 2 if it is said, and the time is above zero")
     try:
         {"faults": bench_faults, "daemon": bench_daemon, "transports": bench_transports,
-         "scopes": bench_scopes}[options.kind].main(options)
+         "scopes": bench_scopes, "logging": bench_logging, "group": bench_group,
+         "replication": bench_replication}[options.kind].main(options)
     except (OSError, subprocess.CalledProcessError) as reason:
         sys.exit(f"bench: {reason}")
 

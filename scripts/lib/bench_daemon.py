@@ -7,8 +7,7 @@ import sys
 import time
 
 import bench_job as job
-from bench_job import HOSTS, RANKS
-from demo import processes
+from lab import HOSTS, RANKS, processes
 
 # text: parameters; the rest has its defaults
 SETTINGS = {

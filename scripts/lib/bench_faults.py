@@ -8,15 +8,24 @@ import sys
 import time
 
 import bench_job as job
-from bench_job import HOSTS, RANKS
+from lab import HOSTS, RANKS
 
 # What a user of stock can do for himself. Without the signal ignored, survivors that write to the dead rank's socket die.
 TUNED_UNDER = ("env", "--ignore-signal=PIPE")
 TUNED = ("--mca", "coll", "^han", "--mca", "async_mpi_finalize", "1", "--mca", "mpi_add_procs_cutoff", "4096")
 RINGWATCH, STOCK, STOCK_TUNED = "ringwatch", "stock", "stock, tuned"
 
+# Faults of two ranks with a core each: what a user's machine does, where ranks do not share cores.
 # name: (text, victims, deed, systems)
-FAULTS = {
+PAIRS = {
+    "kill-one-of-two": ("one host", [1], job.kill_ranks, (RINGWATCH, STOCK, STOCK_TUNED)),
+    "kill-one-of-two-hosts": ("two hosts", [1], job.kill_ranks, (RINGWATCH, STOCK, STOCK_TUNED)),
+}
+PAIR_HOSTS = {"kill-one-of-two": HOSTS[:1], "kill-one-of-two-hosts": HOSTS[:2]}
+# Both virtual hosts would bind their rank to the same core.
+PAIR_OPTIONS = ("--bind-to", "none")
+# Faults of eight ranks on four hosts.
+FAULTS = PAIRS | {
     "kill-rank": ("killed rank", [5], job.kill_ranks, (RINGWATCH, STOCK, STOCK_TUNED)),
     "kill-two": ("two killed ranks", [2, 7], job.kill_ranks, (RINGWATCH, STOCK, STOCK_TUNED)),
     "stop-rank": ("stopped rank", [5], job.stop_rank, (RINGWATCH, STOCK)),
@@ -79,8 +88,9 @@ def run(fault, system, number, options, quiet):
     result = Result(fault, system, number)
     job.install(system == RINGWATCH)
     result.busy = quiet.wait()
-    this = job.Job(",".join(map(str, victims)), options_of(system, options),
-                   TUNED_UNDER if system == STOCK_TUNED else ())
+    ranks, where, binding = (2, PAIR_HOSTS[fault], PAIR_OPTIONS) if fault in PAIRS else (RANKS, HOSTS, ())
+    this = job.Job(",".join(map(str, victims)), (*options_of(system, options), *binding),
+                   TUNED_UNDER if system == STOCK_TUNED else (), ranks, where)
     try:
         if not this.at_work():
             result.problem = "the job did not start"
@@ -90,7 +100,7 @@ def run(fault, system, number, options, quiet):
         time.sleep(random.uniform(0.2, 0.4))
         struck = deed()
         limit = options.limit
-        survivors = [rank for rank in range(RANKS) if rank not in victims]
+        survivors = [rank for rank in range(ranks) if rank not in victims]
         this.wait(lambda records: all(records[rank].done for rank in survivors), limit)
         if all(this.records()[rank].done for rank in survivors):
             result.status = this.end(limit)
@@ -142,7 +152,22 @@ def summaries(results, faults):
             for fault in faults for system in FAULTS[fault][3]}
 
 
-def print_table(found, faults):
+def print_tables(found, faults):
+    pairs = [fault for fault in faults if fault in PAIRS]
+    if pairs:
+        print("\nTwo ranks, a core each, both in MPI_Allreduce; one is killed:\n")
+        print("\n".join(job.table(rows_of(found, pairs))))
+    many = [fault for fault in faults if fault not in PAIRS]
+    if many:
+        print(f"\n{RANKS} ranks on {len(HOSTS)} virtual hosts, which share {os.cpu_count()} cores: the scheduler has its part in these.\n")
+        print("\n".join(job.table(rows_of(found, many))))
+    print("\nMilliseconds, median and maximum over the runs. First and last error, repaired: from the fault to the first or "
+          "last\nsurvivor's error, and to the last survivor's repaired communicator; shrink: from the last error to that. "
+          "- never; (n) in\nn runs only; recovered: every survivor, with right results; ended: recovered, and mpirun left by "
+          "itself with status 0;\nratio: ringwatch's median over this row's. 'stock, tuned' has " + " ".join(TUNED[1:]).replace("--mca ", "") + f" and runs under {' '.join(TUNED_UNDER)}.\n")
+
+
+def rows_of(found, faults):
     rows = [("fault", "system", "first error", "max", "last error", "max", "shrink", "max", "repaired", "max", "recovered",
              "ended", "ratio: first", "last", "repaired")]
     for fault in faults:
@@ -154,11 +179,7 @@ def print_table(found, faults):
                 [found[fault, RINGWATCH].ratio(summary, name) for name in RATIOS]
             rows.append((text if system == RINGWATCH else "", system, *figures, summary.counted("recovered"),
                          summary.counted("ended"), *ratios))
-    print("\nMilliseconds, median and maximum over the runs. First and last error, repaired: from the fault to the first or "
-          "last\nsurvivor's error, and to the last survivor's repaired communicator; shrink: from the last error to that. "
-          "- never; (n) in\nn runs only; recovered: every survivor, with right results; ended: recovered, and mpirun left by "
-          "itself with status 0;\nratio: ringwatch's median over this row's. 'stock, tuned' has " + " ".join(TUNED[1:]).replace("--mca ", "") + f" and runs under {' '.join(TUNED_UNDER)}.\n")
-    print("\n".join(job.table(rows)))
+    return rows
 
 
 def print_notes(results, found, faults):
@@ -192,7 +213,7 @@ def print_goals(found, faults, options):
         text, ours = FAULTS[fault][0], found[fault, RINGWATCH].median["last"]
         if fault in ("kill-two", "kill-prted", "stop-prted"):
             continue
-        if fault == "kill-rank":
+        if fault == "kill-rank" or fault in PAIRS:
             theirs = [value for system in (STOCK, STOCK_TUNED)
                       if (value := found[fault, system].median["last"]) is not None]
             bound = min(theirs) / 4 if theirs else None
@@ -201,6 +222,8 @@ def print_goals(found, faults, options):
             bound, goal = limit, f"timeout + {SLACK} ms, {limit:.0f} ms"
         met = ours is not None and bound is not None and ours <= bound
         shown = "-" if ours is None else f"{ours:.2f} ms"
+        if fault in PAIRS:
+            text = f"one of two ranks killed, {text}"
         print(f"  {text}: {shown}, goal {goal}: {'met' if met else 'NOT MET'}")
 
 
@@ -213,8 +236,9 @@ def main(options):
     job.prepare()
     quiet = job.Quiet(options.patience)
     print("\n".join(job.machine()))
-    print(f"{RANKS} ranks on {len(HOSTS)} virtual hosts; ringwatch: period {options.period}, timeout and stop_timeout "
-          f"{options.timeout}; {options.runs} runs a fault and system, limit {options.limit:g} s a run", flush=True)
+    print("\n".join(job.autogroups()) or "the kernel's autogroups are off")
+    print(f"ringwatch: period {options.period}, timeout and stop_timeout {options.timeout}; {options.runs} runs a fault and "
+          f"system, limit {options.limit:g} s a run", flush=True)
     writer, out = None, None
     if options.csv_fd is not None:
         out = os.fdopen(options.csv_fd, "w", newline="")
@@ -227,7 +251,7 @@ def main(options):
                 job.note(f"  run {number}/{options.runs}: {FAULTS[fault][0]}, {system}")
                 result, output = run(fault, system, number, options, quiet)
                 results.append(result)
-                job.say(f"  run {number}/{options.runs}: {FAULTS[fault][0]:12}  {system:12}  first {cell(result.first):>6}  "
+                job.say(f"  run {number}/{options.runs}: {FAULTS[fault][0]:14}  {system:12}  first {cell(result.first):>6}  "
                         f"last {cell(result.last):>6}  shrink {cell(result.shrink):>6}  "
                         f"repaired {result.repaired}  status {result.status}" + (f"  {result.problem}" if result.problem else ""))
                 if system == RINGWATCH and not (result.recovered and result.ended):
@@ -236,7 +260,7 @@ def main(options):
                     writer.writerow(result.row())
                     out.flush()
     found = summaries(results, faults)
-    print_table(found, faults)
+    print_tables(found, faults)
     print()
     print_notes(results, found, faults)
     print(quiet.summary())

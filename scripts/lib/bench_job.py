@@ -1,22 +1,18 @@
 """Jobs on the virtual hosts for the benchmarks: with ringwatch or without, started, watched, hit and cleaned up."""
 
-import fcntl
-import glob
 import mmap
 import os
 import re
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
 import time
 
-from demo import kill, note, parent, processes
+from lab import HOSTS, RANKS, clean_up, kill, note, parent, processes, set_link
 
-HOSTS = ["h1", "h2", "h3", "h4"]
-RANKS = 8
+AUTOGROUPS = "/proc/sys/kernel/sched_autogroup_enabled"
 WORK = "/tmp/rw-bench"
 SOURCE = "/src/scripts/lib/bench/survivor.c"
 START_LIMIT = 30  # seconds in which every rank must be at work
@@ -113,6 +109,18 @@ def machine():
     ]
 
 
+def autogroups():
+    """What the kernel's autogroups do to the figures, in lines, where they are on."""
+    try:
+        with open(AUTOGROUPS) as f:
+            on = f.read().strip() == "1"
+    except OSError:
+        on = False
+    return ["the kernel's autogroups are on: Linux 6.18 may keep a rank that polls from every core for seconds (40 s were seen)",
+            "where ranks outnumber the cores, so maxima of seconds are the scheduler's; 'sysctl kernel.sched_autogroup_enabled=0'",
+            "switches them off"] if on else []
+
+
 def table(rows):
     """Rows of text as aligned lines, the first two columns to the left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -166,22 +174,24 @@ class Record:
 
 
 class Job:
-    """One mpirun over all hosts; `what` is the program's second argument, `under` a command that starts the program."""
+    """One mpirun; `what` is the program's second argument, `under` a command that starts the program, `ranks` and `hosts` where
+    it runs."""
 
-    def __init__(self, what, options=(), under=()):
+    def __init__(self, what, options=(), under=(), ranks=RANKS, hosts=HOSTS):
+        self.ranks = ranks
         self.path = f"{WORK}/table"
         with open(self.path, "wb") as f:
             f.truncate(TABLE_SIZE)
         with open(self.path, "r+b") as f:
             self.map = mmap.mmap(f.fileno(), TABLE_SIZE)
-        where = ",".join(f"{host}:{RANKS // len(HOSTS)}" for host in HOSTS)
-        words = ["rw-on", HOSTS[0], "mpirun", "--prtemca", "plm_ssh_agent", "/usr/local/bin/rw-ssh", "--with-ft", "ulfm",
-                 *options, "-H", where, "-n", str(RANKS), *under, f"{WORK}/survivor", self.path, what]
+        where = ",".join(f"{host}:{ranks // len(hosts)}" for host in hosts)
+        words = ["rw-on", hosts[0], "mpirun", "--prtemca", "plm_ssh_agent", "/usr/local/bin/rw-ssh", "--with-ft", "ulfm",
+                 *options, "-H", where, "-n", str(ranks), *under, f"{WORK}/survivor", self.path, what]
         with open(f"{WORK}/output", "wb") as output:
             self.mpirun = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
 
     def records(self):
-        return [Record(RECORD.unpack_from(self.map, rank * RECORD.size)) for rank in range(RANKS)]
+        return [Record(RECORD.unpack_from(self.map, rank * RECORD.size)) for rank in range(self.ranks)]
 
     def wait(self, condition, seconds):
         """Until `condition` holds for the records, the job ends, or time is over. Returns whether it held."""
@@ -215,35 +225,12 @@ class Job:
         self.map.close()
 
 
-def clean_up(mpirun):
-    """Ends this mpirun and whatever else is left on the hosts, and removes what it left behind."""
-    while left := processes():
-        for pid in left:
-            kill(pid)
-    if mpirun.poll() is None:
-        mpirun.kill()
-    mpirun.wait()
-    for path in glob.glob("/dev/shm/*") + glob.glob("/tmp/prte*") + glob.glob("/tmp/ompi*"):
-        shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-
-
 def daemon_of(record):
     """Process number of the prted or prterun that started a rank."""
     return parent(record.pid)
 
 
 # --- faults ------------------------------------------------------------------
-
-
-def set_link(host, up):
-    """Switches a host's link, as `ip link set` does, but at once: no process has to be started for it."""
-    SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
-    name = ("v" + host[1:]).encode()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-        request = fcntl.ioctl(handle, SIOCGIFFLAGS, struct.pack("16sh14x", name, 0))
-        flags = struct.unpack("16sh14x", request)[1]
-        flags = flags | IFF_UP if up else flags & ~IFF_UP
-        fcntl.ioctl(handle, SIOCSIFFLAGS, struct.pack("16sh14x", name, flags))
 
 
 def strike(pids, number):

@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 import bench_job as job
-from bench_job import HOSTS, WORK
+from bench_job import WORK
+from lab import HOSTS
 
 FOLDER = "/src/scripts/lib/bench"
 LIMIT = 300  # seconds that one program may take

@@ -1,7 +1,6 @@
 """`scripts/bench transports`: what a heartbeat costs on each transport, how fast silence is seen, how small a period may be."""
 
 import json
-import os
 import re
 import statistics
 import subprocess

@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 
-HOSTS = ["h1", "h2", "h3", "h4"]
-RANKS = 8
+from lab import HOSTS, RANKS, hosts, is_gone, kill, kill_host, note, parent, pids_on, processes
+
 HEAT = ["--iterations", "400", "--pace", "5000"]
 STRIKE_AT = 100  # iteration at which the fault is injected
 PLAIN_LIMIT = 180  # seconds that the run without a fault may take
@@ -24,73 +24,6 @@ LIMIT = {False: (10, 40), True: (5, 20)}
 ERROR_LIMIT = 10_000  # milliseconds to the last survivor's error
 WORK = "/tmp/rw-demo"
 LOGS = "/tmp/rw-log"
-HOSTS_SH = "/src/scripts/lib/hosts.sh"
-
-
-def note(text, shown=[""]):
-    """Progress on a terminal: one line that the next one replaces."""
-    if sys.stderr.isatty() and text != shown[0]:
-        sys.stderr.write("\r\033[K" + text)
-        sys.stderr.flush()
-        shown[0] = text
-
-
-def hosts(*words):
-    subprocess.run([HOSTS_SH, *words], check=True)
-
-
-# --- processes ---------------------------------------------------------------
-
-
-def host_of_namespace():
-    return {os.stat(f"/run/netns/{h}").st_ino: h for h in HOSTS}
-
-
-def processes():
-    """pid -> (host, state, name) of everything that runs on a virtual host."""
-    names, found = host_of_namespace(), {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            host = names.get(os.stat(f"/proc/{pid}/ns/net").st_ino)
-            with open(f"/proc/{pid}/stat") as f:
-                name, rest = f.read().split("(", 1)[1].rsplit(")", 1)
-        except OSError:
-            continue
-        state = rest.split()[0]
-        if host and state not in "ZX":
-            found[int(pid)] = (host, state, name)
-    return found
-
-
-def parent(pid):
-    with open(f"/proc/{pid}/stat") as f:
-        return int(f.read().rsplit(")", 1)[1].split()[1])
-
-
-def kill(pid, number=signal.SIGKILL):
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
-
-
-def pids_on(host):
-    return [pid for pid, (h, _, _) in processes().items() if h == host]
-
-
-def kill_host(host):
-    """Again until nothing is left: a process may fork while it is killed."""
-    while pids := pids_on(host):
-        for pid in pids:
-            kill(pid)
-
-
-def is_gone(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
 
 
 # --- what the ranks and the detectors wrote ----------------------------------
@@ -184,6 +117,9 @@ def declarations(since, ignored):
     return sorted(found.values(), key=lambda d: d.when)
 
 
+REPLACE = "replace-rank"  # nobody repairs anything: a spare takes the place of the rank
+
+
 # --- faults ------------------------------------------------------------------
 # Each takes the ranks and returns: what is done, the victims, the deed itself.
 
@@ -219,6 +155,11 @@ def kill_node(ranks):
             lambda: [kill(pid) for pid in pids] + [kill_host("h3")])
 
 
+def replace_rank(ranks):
+    what, victims, deed = kill_rank(ranks)
+    return what + ", in a job with message logging and a spare", victims, deed
+
+
 def cut_link(ranks):
     victims = on(ranks, "h4")
     return f"link of h4 cut, with ranks {listed(victims)}", victims, lambda: hosts("cut", "h4")
@@ -231,6 +172,7 @@ FAULTS = {
     "kill-prted": kill_prted,
     "kill-node": kill_node,
     "cut-link": cut_link,
+    REPLACE: replace_rank,
 }
 
 
@@ -246,6 +188,7 @@ class Run:
 
     def __init__(self, name, stock, limit=PLAIN_LIMIT):
         self.name, self.stock, self.limit = name, stock, limit
+        self.replaces = name == REPLACE
         self.took = None  # seconds
         self.what, self.victims, self.struck = "nothing", [], None
         self.status = None  # mpirun's, None: it had to be killed
@@ -287,9 +230,11 @@ class Run:
         return self
 
     def command(self):
-        where = ",".join(f"{h}:{RANKS // len(HOSTS)}" for h in HOSTS)
+        spares = 1 if self.replaces else 0
+        where = ",".join(f"{h}:{RANKS // len(HOSTS) + (spares if h == HOSTS[-1] else 0)}" for h in HOSTS)
+        logging = ["--mca", "hook_ringwatch_recovery", "log", "--mca", "hook_ringwatch_spares", str(spares), "--bind-to", "none"]
         words = ["mpirun", "--prtemca", "plm_ssh_agent", "/usr/local/bin/rw-ssh", "--with-ft", "ulfm",
-                 "-H", where, "-n", str(RANKS), f"{WORK}/heat", *HEAT, "--events", self.events]
+                 *(logging if spares else []), "-H", where, "-n", str(RANKS + spares), f"{WORK}/heat", *HEAT, "--events", self.events]
         return ["/usr/local/bin/rw-on", HOSTS[0], *words]
 
     def environment(self):
@@ -304,6 +249,7 @@ class Run:
             return
         self.what, self.victims, deed = FAULTS[self.name](ranks)
         self.targets = [ranks[r].pid for r in self.victims]
+        self.reached = max(ranks[r].iteration() for r in self.victims)
         self.struck = time.time_ns()
         deed()
 
@@ -359,19 +305,29 @@ class Run:
 
     def measure(self):
         since = self.struck or 0
-        self.survivors = {r: k for r, k in self.ranks.items() if r not in self.victims}
+        lost = [] if self.replaces else self.victims
+        self.survivors = {r: k for r, k in self.ranks.items() if r not in lost}
         alive = self.survivors.items()
         self.errors = sorted((e[0], r, e[1]) for r, k in alive if (e := k.first("error", since)))
         self.shrunk = sorted((e[0], r, e[1]) for r, k in alive if (e := k.last("shrunk", since)))
-        self.restored = sorted((e[0], r, e[1]) for r, k in alive if (e := k.last("restored", since)))
+        self.restored = sorted((e[0], r, e[1]) for r, k in alive if (e := k.last("restored", since)) and not self.replaces)
+        replaced = [self.ranks[r] for r in self.victims if self.replaces]
+        self.again = sorted((e[0], r.host) for r in replaced if (e := r.last("start", since)))
+        self.caught_up = sorted(
+            next(t for t, n, rest in r.events if t >= since and n == "iterating" and int(rest) > self.reached)
+            for r in replaced if r.iteration() > self.reached)
         self.finalized = [r for r, k in alive if k.last("finalized")]
         self.declared = declarations(since, self.lost_hosts()) if self.struck else []
         results = set(re.findall(r"heat: result ([0-9a-f]+) ", self.output))
         self.result = results.pop() if len(results) == 1 else None
 
+    def count(self):
+        """How many ranks have to come through."""
+        return RANKS if self.replaces else RANKS - len(self.victims)
+
     def faults(self, reference):
         """What did not hold: a list of short texts, empty if all did."""
-        count, wrong = RANKS - len(self.victims), []
+        count, wrong = self.count(), []
         lost = sorted(set(self.survivors) - set(self.finalized))
         if self.name in FAULTS and self.struck is None:
             wrong.append("the fault was never injected")
@@ -383,7 +339,12 @@ class Run:
             wrong.append(f"mpirun's status is {self.status}")
         if self.finalized and lost:
             wrong.append(f"rank {listed(lost)} did not come through")
-        if self.struck:
+        if self.struck and self.replaces:
+            if not self.caught_up:
+                wrong.append("nobody has taken the place of the rank")
+            if self.errors:
+                wrong.append("a rank sees an error")
+        elif self.struck:
             for events, text in ((self.errors, "see an error"), (self.shrunk, "repair the communicator")):
                 if len(events) < count:
                     wrong.append(f"{len(events)} of {count} survivors {text}")
@@ -429,7 +390,7 @@ def axis(width=64):
 
 
 def timeline(run, reference):
-    count = RANKS - len(run.victims)
+    count = run.count()
     print(f"\n{run.name}")
     rows, marks = [(0, f"injected: {run.what}")], []
     if run.struck:
@@ -454,6 +415,13 @@ def timeline(run, reference):
                          + ("" if len(events) == count else f", only {len(events)} of {count}")))
             if letters:
                 marks.append((ms[-1], letters[-1]))
+        for when, host in run.again:
+            ms = run.milliseconds([when])[0]
+            rows.append((ms, f"a spare on {host} has the place of rank {listed(run.victims)}, and runs from main"))
+            marks.append((ms, "s"))
+        for ms in run.milliseconds(run.caught_up):
+            rows.append((ms, f"it has repeated all iterations up to {run.reached}, and goes on"))
+            marks.append((ms, "R"))
         if run.gone and run.name in ("stop-rank", "kill-prted", "cut-link"):
             # The fault itself ended nobody: this is the fence at work.
             rows.append((run.milliseconds([run.gone])[0], f"no process of rank {listed(run.victims)} is left"))
@@ -469,10 +437,10 @@ def timeline(run, reference):
         answer = "none"
     else:
         answer = f"{run.result}, " + ("equals the fault-free one" if run.result == reference else "DIFFERS from the fault-free one")
-    print(f"  result {answer}; finalized: {len(run.finalized)} of {count} survivors; "
+    print(f"  result {answer}; finalized: {len(run.finalized)} of {count} {'ranks' if run.replaces else 'survivors'}; "
           f"mpirun: {'had to be killed' if run.status is None else f'status {run.status}'}")
     wrong = run.faults(reference)
-    print("  => " + ("; ".join(wrong) if wrong else "the survivors went on: all held"))
+    print("  => " + ("; ".join(wrong) if wrong else "nobody saw an error: all held" if run.replaces else "the survivors went on: all held"))
     for line in re.findall(r"^.*(heat: (?!result).*)", run.output, re.M):
         print("     | " + line)
     if wrong and not run.stock:
@@ -492,13 +460,15 @@ def summary(runs, reference):
     head = ("fault", "first error", "last error", "repaired", "result", "finalized", "mpirun", "verdict")
     table = [head]
     for run in runs:
-        count = RANKS - len(run.victims)
+        count = run.count()
         wrong = run.faults(reference)
+        whole = lambda events: "" if run.replaces or len(events) == count else "*"
+        repaired = last(run, [(t, 0) for t in run.caught_up] if run.replaces else run.shrunk, -1)
         table.append((
             run.name,
             last(run, run.errors, 0),
-            last(run, run.errors, -1) + ("" if len(run.errors) == count else "*"),
-            last(run, run.shrunk, -1) + ("" if len(run.shrunk) == count else "*"),
+            last(run, run.errors, -1) + whole(run.errors),
+            repaired + whole(run.shrunk),
             "none" if run.result is None else "same" if run.result == reference else "WRONG",
             f"{len(run.finalized)}/{count}",
             "killed" if run.status is None else str(run.status),
@@ -550,7 +520,7 @@ def main():
     for name in options.fault or FAULTS:
         runs.append(Run(name, options.stock, limit).go())
         timeline(runs[-1], reference)
-    print("\nx injected  d declared  e first error  E last error  R repaired  X mpirun's exit")
+    print("\nx injected  d declared  e first error  E last error  s spare  R repaired  X mpirun's exit")
     summary(runs, reference)
     held = not any(run.faults(reference) for run in runs)
     sys.exit(0 if held or options.stock else 1)

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Where the parts of ringwatch belong, asked of the installed Open MPI, PMIx and PRRTE. Sourced by install and uninstall.
 # Sets: plugin_folder, mpi_folder, library_folder, header_folder, program_folder, parameter_file; python_folder, which is
-# empty where there is no Python.
+# empty where there is no Python; manual_folder and completions, a list of folder and name for each file of them.
 
 # ask PROGRAM ITEM LABEL: a folder that an *_info program prints, e.g. ask pmix_info pkglibdir Pkglibdir
 ask() {
@@ -39,7 +39,15 @@ find_places() {
   # By their own names: a package must not bring a file through a link such as /lib or /bin.
   [ -z "$library_folder" ] || library_folder=$(readlink -f "$library_folder")
   program_folder=$(readlink -f "$program_folder")
-  python_folder=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))' 2>/dev/null || true)
+  local share=${program_folder%/*}/share zsh=site-functions
+  manual_folder=$share/man
+  # Debian's zsh does not look in /usr/share/zsh/site-functions.
+  [ "$share" != /usr/share ] || [ ! -e /etc/debian_version ] || zsh=vendor-completions
+  completions=("$share/bash-completion/completions/ringwatch" "$share/zsh/$zsh/_ringwatch"
+    "$share/fish/vendor_completions.d/ringwatch.fish")
+  # Isolated: a module of the current folder must not run in place of Python's own.
+  # RINGWATCH_PYTHON: that of packages, which is another one on Debian.
+  python_folder=${RINGWATCH_PYTHON:-$(python3 -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))' 2>/dev/null || true)}
   [ -n "$plugin_folder" ] || give_up "pmix_info does not say where PMIx keeps its components: is this PMIx 4.2 or newer?"
   [ -n "$library_folder" ] && [ -n "$header_folder" ] || give_up "ompi_info does not say where Open MPI keeps its libraries and headers: is this Open MPI 5?"
   [ -n "$mpi_folder" ] || give_up "ompi_info does not say where Open MPI keeps its components: is this Open MPI 5?"
@@ -49,6 +57,9 @@ find_places() {
 installed_files() {
   printf '%s\n' "$plugin_folder/pmix_mca_psensor_ringwatch.so" "$plugin_folder/pmix_mca_pnet_ringwatch.so" \
     "$mpi_folder"/mca_{hook,coll,osc,io}_ringwatch.so \
-    "$library_folder/libringwatch.so" "$header_folder"/{ringwatch,ringwatchf,ringwatchf08}.h \
-    ${python_folder:+"$python_folder/ringwatch.py"} "$program_folder/ringwatchd" "$program_folder/ringwatch"
+    "$library_folder"/libringwatch.so{.0,} "$library_folder/pkgconfig/ringwatch.pc" "$header_folder"/{ringwatch,ringwatchf,ringwatchf08}.h \
+    ${python_folder:+"$python_folder/ringwatch.py"} "$program_folder"/ringwatchd{,-priority} "$program_folder/ringwatch" \
+    "$manual_folder"/man1/ringwatch{,-{events,status,check,calibrate,simulate,reproduce,version}}.1 \
+    "$manual_folder"/man3/MPIX_Comm_{ishrink,ispawn,iaccept,iconnect}.3 \
+    "$manual_folder/man7/ringwatch-parameters.7" "$manual_folder/man8/ringwatchd.8" "${completions[@]}"
 }

@@ -25,6 +25,7 @@ make_by_apt() {
     local dir=$1 mirror=$2 log=$3
     shift 3
     mkdir "$dir"
+    export -f fetch_headers
     stage "packages from $mirror" "$log" isolated fetch_packages "$dir" "$mirror" "$@" ||
         give_up "Downloading packages failed (the reason is at the end of $log): check network and disk, and run this again."
     export -f unpack_package
@@ -59,6 +60,20 @@ END
     export APT_CONFIG=$apt/apt.conf LC_ALL=C
     apt-get update
     apt-get install -y --no-install-recommends --download-only '?priority(required)' "$@"
+    echo "deb-src [signed-by=$keyring] $mirror trixie main" >>"$apt/etc/apt/sources.list"
+    fetch_headers "$dir" || echo "$mirror has no source of Open MPI: the layout test of openmpi-internals will say so"
+}
+
+# fetch_headers DIR: below DIR/usr/src what Open MPI's development package
+# leaves out and the layout test of openmpi-internals compiles. The folder in
+# the archive, which apt has checked, bears the release.
+fetch_headers() {
+    local source=$1/usr/src/archive
+    mkdir -p "$source" && apt-get update &&
+        (cd "$source" && apt-get source --download-only openmpi) &&
+        tar -xf "$source"/openmpi_*.orig.tar.* -C "$1/usr/src" --no-same-owner --wildcards --exclude='*/3rd-party/*' \
+            '*/ompi/*.h' '*/opal/*.h' '*/ompi/mca/coll/ftagree/*.c' '*/ompi/communicator/comm_request.c' &&
+        rm -rf "$source"
 }
 
 unpack_packages() {
@@ -123,7 +138,8 @@ make_by_debootstrap() {
     mkdir "$dir"
     stage "Debian 13 base system from $mirror" "$log" isolated bootstrap "$dir" "$mirror" ||
         give_up "debootstrap failed (the reason is at the end of $log): check network and disk, and run this again."
-    stage "Open MPI, PMIx, PRRTE, compiler, tools" "$log" isolated add_packages "$dir" "$@" ||
+    export -f fetch_headers
+    stage "Open MPI, PMIx, PRRTE, compiler, tools" "$log" isolated add_packages "$dir" "$mirror" "$@" ||
         give_up "Installing packages in the new root failed (the reason is at the end of $log): check network and disk, and run this again."
 }
 
@@ -138,8 +154,8 @@ bootstrap() {
 }
 
 add_packages() {
-    local dir=$1
-    shift
+    local dir=$1 mirror=$2
+    shift 2
     mount --bind "$dir" "$dir"
     mount -o remount,bind,dev,exec,suid "$dir"
     cat /etc/resolv.conf >"$dir/etc/resolv.conf"
@@ -153,6 +169,9 @@ add_packages() {
     export DEBIAN_FRONTEND=noninteractive LC_ALL=C
     chroot "$dir" apt-get update
     chroot "$dir" apt-get install -y --no-install-recommends "$@"
+    echo "deb-src $mirror trixie main" >>"$dir/etc/apt/sources.list"
+    chroot "$dir" /bin/bash -c "$(declare -f fetch_headers); fetch_headers ''" ||
+        echo "$mirror has no source of Open MPI: the layout test of openmpi-internals will say so"
     chroot "$dir" apt-get clean
     rm -rf "$dir"/var/lib/apt/lists/* "$dir/debootstrap"
 }

@@ -12,11 +12,11 @@ rw_arch_lib=/usr/lib/$(uname -m)-linux-gnu
 
 # What a root must hold. Raise the number when the list changes: roots made
 # by an older recipe are then made anew.
-rw_recipe=3
+rw_recipe=7
 rw_packages=(openmpi-bin libopenmpi-dev libpmix-dev libpmix-bin gcc g++ libc6-dev make
-    procps iproute2 python3-mpi4py gdb
-    libibverbs-dev ibverbs-providers qemu-system-x86 busybox-static perftest)
-rw_needed_kib=$((2500 * 1024))
+    procps iproute2 python3-mpi4py gdb cargo libclang1-19
+    libibverbs-dev ibverbs-providers qemu-system-x86 busybox-static perftest hpcc lammps)
+rw_needed_kib=$((3400 * 1024))
 # What a release build of the source takes.
 rw_built_kib=$((1500 * 1024))
 # What the builds of scripts/test take, and the space for its test of swapping jobs.
@@ -52,8 +52,7 @@ system_is_root() {
         [[ -x /usr/bin/qemu-system-x86_64 && -x /usr/bin/busybox && -e /usr/include/infiniband/verbs.h ]] &&
         [[ -x /usr/bin/python3 && -d /usr/lib/python3/dist-packages/mpi4py ]] &&
         [[ -d $rw_arch_lib/pmix2/include/pmix && -d $rw_arch_lib/openmpi/include/openmpi ]] &&
-        have ip && ! mountpoint -q /usr &&
-        { [[ -n $RINGWATCH_RUST ]] || new_enough /usr/bin/rustc; }
+        [[ -e $rw_arch_lib/libclang-19.so.1 ]] && have ip && ! mountpoint -q /usr && [[ -x /usr/bin/cargo ]] && new_enough /usr/bin/rustc
 }
 
 # space_for_build KIB: whether the clone takes a build that is that large in the end.
@@ -76,11 +75,11 @@ enough_space() {
 }
 
 root_is_complete() {
-    local recipe='' cargo=''
+    local recipe=''
     [[ -r $rw_root/etc/ringwatch-root ]] || return
     # shellcheck disable=SC1091
     . "$rw_root/etc/ringwatch-root"
-    [[ $recipe == "$rw_recipe" ]] && { [[ -n $RINGWATCH_RUST || $cargo == yes ]]; }
+    [[ $recipe == "$rw_recipe" ]]
 }
 
 # --- Rust --------------------------------------------------------------------
@@ -94,7 +93,7 @@ new_enough() {
 
 # A toolchain that lives in one folder (rustup's do) is lent to the container;
 # one in /usr is not, for it needs the system's own libraries. Without one the
-# root gets Debian's.
+# root's own, Debian's, is used.
 rust_choose() {
     local rustc sysroot
     export RINGWATCH_RUST='' RINGWATCH_CARGO_HOME=$rw_cache/cargo
@@ -124,25 +123,23 @@ root_make() {
     enough_space "$rw_cache" "$rw_needed_kib" "set XDG_CACHE_HOME to a folder elsewhere"
     export_proxies
     find_mirror "$log"
-    say "Making a Debian 13 root with Open MPI 5 in $rw_cache (once, 1 GB)"
+    say "Making a Debian 13 root with Open MPI 5 in $rw_cache (once, 1.8 GB)"
 
-    local packages=("${rw_packages[@]}") cargo=no
-    [[ -n $RINGWATCH_RUST ]] || { packages+=(cargo); cargo=yes; }
     # shellcheck source=scripts/lib/root-make.sh
     . "$rw_lib/root-make.sh"
     if have apt-get && have dpkg && have dpkg-deb; then
-        make_by_apt "$new" "$mirror" "$log" "${packages[@]}"
+        make_by_apt "$new" "$mirror" "$log" "${rw_packages[@]}"
     elif ((${#rw_unshare[@]})); then
         give_up "There is no apt and dpkg here, without root rights they are needed to make the root: run as root, or install them."
     elif ! have debootstrap; then
         give_up "debootstrap is missing: install it with your system's package manager."
     else
-        make_by_debootstrap "$new" "$mirror" "$log" "${packages[@]}"
+        make_by_debootstrap "$new" "$mirror" "$log" "${rw_packages[@]}"
     fi
     # Links into /etc/alternatives: they lead somewhere only from inside.
     [[ -L $new/etc/alternatives/mpirun && -L $new/usr/bin/mpicc && -e $new/usr/bin/opal_wrapper ]] ||
         give_up "The Debian 13 root came out without Open MPI: see $log, and run this again."
-    printf 'recipe=%s\ncargo=%s\n' "$rw_recipe" "$cargo" >"$new/etc/ringwatch-root"
+    printf 'recipe=%s\n' "$rw_recipe" >"$new/etc/ringwatch-root"
     # A root is complete when it has its name.
     [[ ! -e $rw_root ]] || mv "$rw_root" "$rw_cache/trixie.old"
     mv "$new" "$rw_root"

@@ -11,6 +11,22 @@ give_up() {
     exit 2
 }
 
+# help_asked FILE ARGUMENT...: prints the comment at the top of FILE and ends this shell, if one of its arguments before any '--'
+# asks for help.
+help_asked() {
+    local file=$1 argument
+    shift
+    for argument; do
+        case $argument in
+        --) return ;;
+        -h | --help)
+            sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$file"
+            exit 0
+            ;;
+        esac
+    done
+}
+
 no_crates() { give_up "The crates cannot be fetched (see above): allow this machine to reach crates.io, or set https_proxy."; }
 
 have() { command -v "$1" >/dev/null 2>&1; }

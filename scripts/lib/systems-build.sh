@@ -2,7 +2,7 @@
 # systems-build.sh: builds, inside a container, what whole-system tests need: what a user installs, the tests, and another
 # release of the plugin and the daemon for the tests of mixed installations. Exit status: 0 all is built, else cargo's.
 set -euo pipefail
-cargo build --quiet --release --workspace --exclude fuzz
+cargo build --quiet --release --workspace --exclude fuzz --exclude structure
 cargo test --quiet --no-run -p system-tests
 # What is the same in both releases is not built again.
 if [[ ! -d target/trixie/other ]]; then

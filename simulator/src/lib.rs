@@ -27,6 +27,10 @@
 //! | `batch` | many runs on several threads |
 //! | [`bounds`] | what the paper proves |
 //! | [`figures`] | the paper's figures |
+//! | [`loggers`] | event loggers of message logging by themselves: the machines of [`event_log`] |
+//! | [`recommended`] | the group of recommended processes over time: the machines of [`recommended_group`] |
+//! | [`hyperquicksort`] | a sort that lives on such a group |
+//! | [`replication`] | replicated ranks: the machines of [`::replication`] |
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -35,11 +39,15 @@ mod batch;
 pub mod bounds;
 mod failures;
 pub mod figures;
+pub mod hyperquicksort;
 pub mod log;
+pub mod loggers;
 mod network;
 mod outcome;
 mod queue;
 mod random;
+pub mod recommended;
+pub mod replication;
 mod run;
 mod scenario;
 mod spread;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use propagation::{Config, NodeId, RingOrder, Strategy};
 
-use crate::bounds;
+use crate::bounds::{self, Times};
 
 /// One run's settings. Times are rounded down to nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -280,6 +280,12 @@ impl Scenario {
         nanos(self.period) * 2 + nanos(self.tau)
     }
 
+    /// What the paper's bounds are made of.
+    #[must_use]
+    pub fn times(&self) -> Times {
+        Times { timeout: self.timeout, tau: self.tau }
+    }
+
     /// When the run ends at the latest, after the steady state.
     pub(crate) fn horizon(&self) -> u64 {
         let span = match &self.failures {
@@ -290,8 +296,9 @@ impl Scenario {
         };
         let known = self.failures.known();
         nanos(
-            self.horizon
-                .unwrap_or_else(|| span.saturating_add(bounds::stable(known, self.nodes, self).saturating_mul(2))),
+            self.horizon.unwrap_or_else(|| {
+                span.saturating_add(bounds::stable(known, self.nodes, self.times()).saturating_mul(2))
+            }),
         )
     }
 }

@@ -26,5 +26,6 @@ pub mod plan;
 pub mod pulse;
 pub mod seen;
 pub mod spawned;
+pub mod struck;
 pub mod verdict;
 pub mod weather;

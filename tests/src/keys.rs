@@ -1,8 +1,9 @@
 //! What is promised of every info key of a communicator, told by `programs/keys.c`.
 
 use crate::diary::Entry;
-use crate::job::compile;
-use crate::{Job, in_lab};
+use crate::job::Job;
+use crate::lab::in_lab;
+use crate::programs::compile;
 
 /// `MPI_ERR_INFO_VALUE`.
 const INFO_VALUE: &str = "33";

@@ -5,7 +5,9 @@
 //! |---|---|
 //! | [`chaos`] | random jobs under random faults, from a seed |
 //! | [`lab`] | the virtual hosts, for one test at a time |
-//! | [`job`] | jobs: start them, wait for their ranks, strike them |
+//! | [`job`] | jobs: what is started |
+//! | [`programs`] | the programs of this package, compiled |
+//! | [`running`] | jobs that run: wait for their ranks, strike them |
 //! | [`keys`] | what is promised of every info key |
 //! | [`leftovers`] | files of jobs that nobody wants to find afterwards |
 //! | [`diary`] | what the ranks write down |
@@ -25,9 +27,13 @@ pub mod lab;
 pub mod leftovers;
 pub mod outcome;
 pub mod process;
+pub mod programs;
+pub mod replaced;
+pub mod running;
 pub mod scene;
 pub mod wire;
 
-pub use job::{Job, Running, SLACK, STOP_TIMEOUT, TIMEOUT};
+pub use job::{Job, SLACK, STOP_TIMEOUT, TIMEOUT};
 pub use lab::{Lab, in_lab};
 pub use outcome::Outcome;
+pub use running::Running;

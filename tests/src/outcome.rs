@@ -94,6 +94,7 @@ impl Outcome {
     /// The survivors went on without the dead: the whole promise of fault tolerance.
     pub fn recovered(&self, dead: &[u32]) -> &Self {
         self.finished_without(dead);
+        self.losses_are_of(dead, true);
         for rank in self.survivors(dead) {
             let told = self.diaries.has(rank, "error");
             self.require(told, &format!("rank {rank} reports an error"));
@@ -122,6 +123,7 @@ impl Outcome {
             }
         }
         self.dead_stay_silent(dead);
+        self.losses_are_of(dead, false);
         self.require(self.status == 0, "mpirun's exit status is 0");
         self.left_nothing()
     }
@@ -255,11 +257,34 @@ impl Outcome {
         self.left_nothing()
     }
 
-    /// What ringwatch said to the user.
+    /// What ringwatch said to the user, but for [`losses`](Self::losses).
     #[must_use]
     pub fn sentences(&self) -> Vec<&str> {
-        let told = |line: &&str| line.starts_with("ringwatch: ");
-        self.stderr.lines().filter(told).collect()
+        self.told().filter(|line| !is_loss(line)).collect()
+    }
+
+    /// What ringwatch said of each rank and node that was lost.
+    #[must_use]
+    pub fn losses(&self) -> Vec<&str> {
+        self.told().filter(|line| is_loss(line)).collect()
+    }
+
+    fn told(&self) -> impl Iterator<Item = &str> {
+        self.stderr.lines().filter(|line| line.starts_with("ringwatch: "))
+    }
+
+    /// Nobody but the dead was told to be lost, and nobody twice; `all`: each of them was.
+    fn losses_are_of(&self, dead: &[u32], all: bool) {
+        let losses = self.losses();
+        let named: Vec<u32> =
+            losses.iter().flat_map(|line| ranks_in(line)).filter(|rank| !self.is_spawned(*rank)).collect();
+        for rank in &named {
+            let times = named.iter().filter(|other| *other == rank).count();
+            let is_right = dead.contains(rank) && times == 1;
+            self.require(is_right, &format!("of ranks {dead:?} each is told once to be lost, not {losses:?}"));
+        }
+        let are_told = !all || !self.job.tells_of_losses() || dead.iter().all(|rank| named.contains(rank));
+        self.require(are_told, &format!("of each of ranks {dead:?} a line says that it is lost, not {losses:?}"));
     }
 
     /// Nothing of the job is left on any host.
@@ -297,4 +322,20 @@ impl Outcome {
     pub fn survivors(&self, dead: &[u32]) -> Vec<u32> {
         (0..self.job.ranks).filter(|rank| !dead.contains(rank)).collect()
     }
+}
+
+/// Whether this says that somebody is lost, and how many go on.
+fn is_loss(line: &str) -> bool {
+    const ENDS: [&str; 4] =
+        [" ranks go on", "; 1 rank goes on", "; no rank is left", "; not every rank has left MPI_Init"];
+    ENDS.iter().any(|end| line.ends_with(end))
+}
+
+/// The ranks of the first job that such a line names: `rank 5 on h3 ...` or `node h3 (ranks 4, 5) ...`.
+fn ranks_in(line: &str) -> Vec<u32> {
+    if let Some((rank, _)) = line.strip_prefix("ringwatch: rank ").and_then(|rest| rest.split_once(" on ")) {
+        return rank.parse().into_iter().collect();
+    }
+    let list = line.split_once(" (rank").and_then(|(_, rest)| rest.split_once(')')).map_or("", |(list, _)| list);
+    list.trim_start_matches('s').split(',').filter_map(|rank| rank.trim().parse().ok()).collect()
 }

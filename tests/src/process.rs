@@ -117,13 +117,27 @@ fn open_files(pid: i32) -> Vec<String> {
 /// UDP ports on which a process listens, with however many sockets.
 #[must_use]
 pub fn udp_ports(pid: i32) -> BTreeSet<u16> {
+    ports(pid, "udp", |_, _| true)
+}
+
+/// TCP ports at which a process hears other hosts, over IPv4.
+#[must_use]
+pub fn open_tcp_ports(pid: i32) -> BTreeSet<u16> {
+    const LISTENS: &str = "0A";
+    const LOOPBACK: &str = "0100007F";
+    ports(pid, "tcp", |address, state| address != LOOPBACK && state == LISTENS)
+}
+
+/// The ports of sockets that are wanted for their own address and state.
+fn ports(pid: i32, protocol: &str, is_wanted: impl Fn(&str, &str) -> bool) -> BTreeSet<u16> {
     let own = open_files(pid);
-    let table = fs::read_to_string(format!("/proc/{pid}/net/udp")).unwrap_or_default();
+    let table = fs::read_to_string(format!("/proc/{pid}/net/{protocol}")).unwrap_or_default();
     let port = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let inode = format!("socket:[{}]", words.get(9)?);
-        let (_, port) = words.get(1)?.split_once(':')?;
-        own.contains(&inode).then(|| u16::from_str_radix(port, 16).ok()).flatten()
+        let (address, port) = words.get(1)?.split_once(':')?;
+        let is_it = own.contains(&inode) && is_wanted(address, words.get(3)?);
+        is_it.then(|| u16::from_str_radix(port, 16).ok()).flatten()
     };
     table.lines().skip(1).filter_map(port).collect()
 }

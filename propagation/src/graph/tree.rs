@@ -1,32 +1,32 @@
-//! A binomial tree that is known to be complete, or else is rescued by the circulant graph.
+//! Computes a binomial tree with a proof of completeness; without the proof the circulant graph rescues the broadcast.
 //!
-//! Whoever forwards blindly needs f + 1 copies per participant to bear f crashes: with fewer, all those who would
-//! send to one node may crash. Three messages per participant suffice where silence means something:
+//! Blind forwarding needs f + 1 copies per participant to tolerate f crashes: with fewer, all senders to one node may
+//! crash. Three messages per participant suffice if silence has a meaning:
 //!
 //! 1. **Copy**, down the tree. Label 0 is the root; the children of label x are x + 2^j for all 2^j > x. The smallest
-//!    jump comes first, because it has the largest subtree to go on to: where messages are sent one at a time, the
-//!    copies arrive within floor(log2 n) + 1 message times. No label is deeper than it has bits set.
+//!    jump comes first, because its subtree is the largest: if messages are sent one at a time, the copies arrive
+//!    within floor(log2 n) + 1 message times. No label is deeper than its number of set bits.
 //! 2. [`Complete`](crate::Message::Complete), up the tree: sent by a leaf at once, by every other label once all its
-//!    children have.
-//! 3. [`Done`](crate::Message::Done), down the tree: the root has heard of all its children, hence everybody has the
-//!    broadcast.
+//!    children have sent it.
+//! 3. [`Done`](crate::Message::Done), down the tree: the root has received it from all its children, hence all
+//!    participants have the broadcast.
 //!
-//! Whoever is not told within [`wait`] that the broadcast is done *rescues* it: it sends copies with
-//! [`Route::Rescue`](crate::Route::Rescue) along all its links in the [circulant graph](super::circulant), and so does
-//! everybody who receives one, unless it was told that the broadcast is done. A death that becomes known meanwhile
-//! repairs the tree: the parent sends copies to the children of the dead child, the children report to the nearest
-//! ancestor that is alive, and nobody needs to rescue.
+//! A participant that does not learn within [`wait`] that the broadcast is done *rescues* it: it sends copies with
+//! [`Route::Rescue`](crate::Route::Rescue) along all its links in the [circulant graph](super::circulant). Each
+//! receiver does so, too, unless it knows that the broadcast is done. A death that becomes known meanwhile repairs the
+//! tree: the parent sends copies to the children of the dead child, the children report to the nearest living ancestor,
+//! and no rescue is needed.
 //!
-//! **Why everybody is reached** if only one live participant is. Either that one is told that the broadcast is done.
-//! Then the root had heard of all its children, these of theirs, and so on; a node reports only what has arrived, and
-//! of the dead the children answer for themselves: so everybody alive has it. Or it is not told, and rescues. Then a
-//! live participant that is left out would be so in the circulant graph, too, for whoever is asked to take part in a
-//! rescue does so unless the broadcast is done, in which case everybody has it. The argument needs neither an order of
-//! the copies nor a bound on their times: a rescue that was not necessary costs messages and nothing else.
+//! **Why all survivors are reached** if only one survivor is. Case 1: that survivor learns that the broadcast is done.
+//! Then the root has received reports of all its children, these of theirs, and so on. A node reports only what has
+//! arrived, and the children of dead nodes report for themselves. So all survivors have it. Case 2: it does not learn
+//! that, and rescues. A survivor that the rescue misses would also be missed in the circulant graph, because each node
+//! that gets a rescue copy takes part unless the broadcast is done, in which case all survivors have it. The argument
+//! needs neither an order of the copies nor a bound on their times: an unnecessary rescue only costs messages.
 //!
-//! Corrected trees (Kuettler, Planeta, Bierbaum, Weinhold, Haertig, Hoefler, PPoPP 2019) mend a tree along a ring
+//! Corrected trees (Kuettler, Planeta, Bierbaum, Weinhold, Haertig, Hoefler, PPoPP 2019) repair a tree along a ring
 //! instead. f crashes can leave gaps of 2^f labels there, a quarter of the participants for the f promised here, and
-//! closing one takes as many steps; their bounded variants promise less than everybody.
+//! closing a gap takes as many steps; their bounded variants do not promise to reach all survivors.
 
 use std::time::Duration;
 
@@ -39,15 +39,15 @@ pub fn children(count: u32, label: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The label that `label` has its copy from; `None` for the root.
+/// The label from which `label` gets its copy; `None` for the root.
 pub fn parent(label: u32) -> Option<u32> {
     label.checked_ilog2().map(|highest| label ^ 1 << highest)
 }
 
-/// How long a participant waits for the word that everybody has the broadcast, if a message takes at most `tau`.
+/// How long a participant waits for [`Done`](crate::Message::Done), if a message takes at most `tau`.
 ///
-/// Each of the three waves takes floor(log2 n) + 1 message times where a node sends one message at a time; a fourth
-/// part is for reports that arrive together and wait for each other.
+/// Each of the three waves takes floor(log2 n) + 1 message times if a node sends one message at a time; a fourth part
+/// is for reports that arrive together and are handled one after another.
 pub fn wait(count: u32, tau: Duration) -> Duration {
     tau.saturating_mul(4 * (count.max(1).ilog2() + 1))
 }

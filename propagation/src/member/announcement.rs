@@ -1,21 +1,23 @@
-//! Broadcasts: starting them, passing them on, believing them.
+//! Starts, forwards and believes broadcasts.
 
 use std::sync::Arc;
 
-use crate::broadcast::{self, BroadcastId};
-use crate::{
-    Action, Death, EndReason, Fact, Message, NodeId, NodeReason, Notice, RankReason, Route, StopReason, Subject, Time,
-    graph,
-};
+use crate::action::{Action, Fact, StopReason};
+use crate::broadcast;
+use crate::dead::Death;
+use crate::graph;
+use crate::message::BroadcastId;
+use crate::message::{EndReason, Message, NodeReason, Notice, RankReason, Route, Subject};
+use crate::units::{NodeId, Time};
 
 use super::Member;
 
-/// For how many timeouts a copy is sent again. Its target is either about to answer or about to be declared
-/// dead; this bounds the memory if neither happens.
+/// Number of timeouts for which a copy is repeated. Its receiver will either answer or be declared dead; this bounds
+/// the memory if neither happens.
 const PATIENCE: u32 = 10;
 
 impl Member {
-    /// A rank of this node is dead, the node is not: tells everybody.
+    /// Announces that a rank of this node is dead, and the node is not.
     pub fn announce_rank(&mut self, now: Time, rank: u32, reason: RankReason, out: &mut Vec<Action>) {
         let me = self.config.me;
         let subject = Subject::Rank { rank, node: me, reason };
@@ -25,7 +27,7 @@ impl Member {
         }
     }
 
-    /// The job is over for everybody. For the arbiter; without effect elsewhere.
+    /// Ends the job for all nodes. For the arbiter; no effect elsewhere.
     pub fn end(&mut self, now: Time, reason: EndReason, out: &mut Vec<Action>) {
         if self.wake(now) && self.config.is_arbiter() {
             let id = self.broadcast(now, Subject::End { reason }, out);
@@ -33,8 +35,8 @@ impl Member {
         }
     }
 
-    /// Tells everybody of a death that this member has recorded. `asker` waits for the news, so it gets a copy
-    /// from here even if it is no neighbour.
+    /// Announces a death that this member has recorded. `asker` waits for it, so it gets a copy from here even if it is
+    /// no neighbour.
     pub(super) fn broadcast_death(&mut self, now: Time, node: NodeId, asker: Option<NodeId>, out: &mut Vec<Action>) {
         let Some(&Death { reason, suspector, .. }) = self.dead.get(node) else {
             return;
@@ -52,8 +54,8 @@ impl Member {
         }
     }
 
-    /// Says what an earlier life of this member has declared: it may have died with copies that nobody else had yet.
-    /// One notice lists all of it.
+    /// Repeats deaths that an earlier incarnation has declared: it may have died with copies that no other node had
+    /// yet. One notice lists all of them.
     pub(super) fn repeat_deaths(&mut self, now: Time, out: &mut Vec<Action>) {
         if std::mem::take(&mut self.owes_deaths) {
             let latest = self.dead.iter().last().map(|death| death.node);
@@ -86,7 +88,8 @@ impl Member {
             dead,
             universe: self.config.universe,
             route: match subject {
-                // Who doubts is cut off from some, and who ends does not stay to hear that all is done.
+                // A doubting source is cut off from some nodes, and an ending source does not stay until the tree is
+                // complete.
                 Subject::Doubt | Subject::End { .. } => Route::Circulant,
                 _ => self.config.strategy.into(),
             },
@@ -108,7 +111,7 @@ impl Member {
         self.broadcasts.spread(now, self.config.resend, self.patience_ends(now), notice, targets, out);
     }
 
-    /// Gives the targets of the copies under way the whole time anew, unless the job is over.
+    /// Extends the time of pending copies, unless the job has ended.
     pub(super) fn forgive_broadcasts(&mut self, now: Time) {
         if !self.is_stopped() {
             self.broadcasts.forgive(self.patience_ends(now));
@@ -119,9 +122,9 @@ impl Member {
         now.saturating_add(self.config.timeout.saturating_mul(PATIENCE))
     }
 
-    /// T5: acknowledges every copy (unless none gets lost); passes the first one on and believes it.
+    /// T5: acknowledges every copy (unless none gets lost); forwards the first one and believes it.
     ///
-    /// The source may be dead: what it began before has to reach everybody or nobody.
+    /// The source may be dead: its earlier broadcasts must reach all survivors or none.
     pub(super) fn on_notice(&mut self, now: Time, from: NodeId, notice: Arc<Notice>, out: &mut Vec<Action>) {
         if notice.route != Route::Tree {
             self.acknowledge(from, &notice, out);
@@ -144,7 +147,7 @@ impl Member {
         }
     }
 
-    /// The copy also shows that its sender needs none.
+    /// Acknowledges a copy. It also shows that its sender needs none.
     fn acknowledge(&mut self, from: NodeId, notice: &Notice, out: &mut Vec<Action>) {
         if self.config.lossless {
             return;
@@ -179,15 +182,15 @@ impl Member {
             }
     }
 
-    /// The graph is that of the list in the notice. Left out are only nodes that need no copy: the dead, and
-    /// those that have it.
+    /// Forwards along the graph of the list in the notice, except to nodes that need no copy: dead ones, and ones that
+    /// have it.
     fn forward(&mut self, now: Time, from: NodeId, notice: Arc<Notice>, out: &mut Vec<Action>) {
         match notice.route {
             Route::Tree => return self.plant(now, notice, Some(from), out),
             Route::Rescue => self.note_rescue(notice.id()),
             Route::Circulant => {}
         }
-        // In a rescue the source may wait for the word like everybody else.
+        // In a rescue the source may wait for the completion like any other node.
         let has_it = |node| node == from || (node == notice.source && notice.route == Route::Circulant);
         let mut targets = self.targets(&notice);
         targets.retain(|&node| !has_it(node) && !self.dead.contains(node));
@@ -201,8 +204,8 @@ impl Member {
         if let Subject::Node { node, reason } = subject {
             self.bury(death(node, reason, suspector), out);
         }
-        // Holding somebody dead is final everywhere, so the whole list is true. Of the others on it this
-        // member does not know more yet; their own notices will find them delivered.
+        // A declaration is final everywhere, so the whole list is true. This member knows no more about the other
+        // entries; their own notices will arrive later.
         for &node in &notice.dead {
             let has_left = notice.left.binary_search(&node).is_ok();
             let reason = if has_left { NodeReason::Left } else { NodeReason::Silent };
@@ -224,8 +227,8 @@ impl Member {
         }
     }
 
-    /// Records a death and delivers it; false if it was known. The ring is [closed](Self::close_gap) later,
-    /// when all that came together is recorded.
+    /// Records a death and delivers it; false if it was known. The ring is [closed](Self::close_gap) later, when all
+    /// deaths that arrived together are recorded.
     pub(super) fn bury(&mut self, death: Death, out: &mut Vec<Action>) -> bool {
         let Death { node, reason, announcer: source, suspector, at } = death;
         let is_new = self.dead.insert(death);
@@ -239,7 +242,7 @@ impl Member {
         is_new
     }
 
-    /// The job is over: passes only that on, for one more `timeout`.
+    /// Handles the end of the job: forwards only that, for one more `timeout`.
     fn conclude(&mut self, now: Time, id: BroadcastId, reason: EndReason, out: &mut Vec<Action>) {
         self.broadcasts.keep_only(id, now.saturating_add(self.config.timeout));
         let subject = Subject::End { reason };
@@ -247,7 +250,7 @@ impl Member {
         self.stop(StopReason::Ended(reason), out);
     }
 
-    /// After the end of the job: nothing but what the others need in order to learn of it.
+    /// After the end of the job: handles only messages that other nodes need in order to learn of it.
     pub(super) fn drain(&mut self, from: NodeId, message: &Message, out: &mut Vec<Action>) {
         if !matches!(self.stopped, Some(StopReason::Ended(_))) || self.dead.contains(from) {
             return;

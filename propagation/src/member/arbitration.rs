@@ -1,18 +1,21 @@
-//! How deaths are declared and suspicions answered.
+//! Declares deaths and answers suspicions.
 //!
-//! A suspicion is tried first (see `trial`); a resignation and the word of the runtime are proof.
+//! A suspicion is tried first (see `trial`); a resignation and a report of the runtime are proof.
 
 use std::sync::Arc;
 
-use crate::{Action, Death, Message, NodeId, NodeReason, Notice, Subject, Time};
+use crate::action::Action;
+use crate::dead::Death;
+use crate::message::{Message, NodeReason, Notice, Subject};
+use crate::units::{NodeId, Time};
 
 use super::Member;
 
 impl Member {
-    /// An outside source says that a node is lost; the runtime saw its connection break, say.
+    /// Declares a node dead on an outside report, for example because the runtime saw its connection break.
     ///
-    /// For the arbiter, or for anybody if there is none; without effect elsewhere, and without effect on this
-    /// node itself, which [`resign`](Self::resign)s.
+    /// For the arbiter, or for any node if there is none; no effect elsewhere, and no effect on this node itself, which
+    /// [`resign`](Self::resign)s.
     pub fn declare(&mut self, now: Time, node: NodeId, reason: NodeReason, out: &mut Vec<Action>) {
         let known = node < self.config.universe && node != self.config.me;
         if self.wake(now) && self.may_declare() && known {
@@ -20,12 +23,12 @@ impl Member {
         }
     }
 
-    /// Whether this member's word makes a death: the arbiter's does, and everybody's if there is none.
+    /// Whether this member may declare deaths: the arbiter may, and every node if there is none.
     pub(super) fn may_declare(&self) -> bool {
         self.config.arbiter.is_none_or(|arbiter| arbiter == self.config.me)
     }
 
-    /// Declares a death, unless it is known. The suspector gets its copy at once, as the answer it waits for.
+    /// Declares a death, unless it is known. The suspector gets its copy at once, as the expected answer.
     pub(super) fn pronounce(
         &mut self,
         now: Time,
@@ -42,8 +45,8 @@ impl Member {
         }
     }
 
-    /// A suspicion is proposed, or a resignation if `node` is the sender itself. Without an arbiter only
-    /// resignations come, from the node that this one observes.
+    /// Handles a suspicion, or a resignation if `node` is the sender itself. Without an arbiter only resignations
+    /// arrive, from the node that this one observes.
     pub(super) fn on_suspect(&mut self, now: Time, from: NodeId, node: NodeId, out: &mut Vec<Action>) {
         let resigns = node == from;
         if !self.may_declare() || node >= self.config.universe {
@@ -54,7 +57,7 @@ impl Member {
             self.tell_verdict(now, from, &Message::Suspect { node }, out);
         } else if self.config.is_arbiter() {
             if node == self.config.me {
-                // It is the living proof of the contrary; answered all the same, for the answer is contact.
+                // This node is alive. It answers all the same, because the answer proves contact.
                 out.push(Action::Send { to: from, message: Message::ProbeReply });
             } else if self.dead.contains(node) {
                 self.answer_with_death(now, from, node, out);
@@ -64,13 +67,13 @@ impl Member {
         }
     }
 
-    /// The death of `node` is known: sends `to` the copy that it has missed.
+    /// Sends a missed copy about the known death of `node` to `to`.
     fn answer_with_death(&mut self, now: Time, to: NodeId, node: NodeId, out: &mut Vec<Action>) {
         let Some(death) = self.dead.get(node).cloned() else {
             return;
         };
         let Some((seq, universe, dead)) = self.dead.announcement(node) else {
-            // Announced by nobody or by a former life of this member: announced again, to everybody.
+            // No announcement exists, or one of an earlier incarnation: it is repeated to all nodes.
             self.broadcast_death(now, node, Some(to), out);
             return;
         };
@@ -88,7 +91,7 @@ impl Member {
         out.push(Action::Send { to, message: Message::Notice(Arc::new(notice)) });
     }
 
-    /// Answers a dead node's message, but no more than one in `resend`, and not what is itself an answer.
+    /// Answers a dead node's message, at most once in `resend`, and not an answer.
     pub(super) fn tell_verdict(&mut self, now: Time, to: NodeId, message: &Message, out: &mut Vec<Action>) {
         let is_answer = matches!(message, Message::Ack { .. } | Message::Verdict);
         if !is_answer && self.dead.may_tell(to, now, self.config.resend_after()) {
@@ -96,10 +99,10 @@ impl Member {
         }
     }
 
-    /// A node's ranks are ready. Answered every time, told once.
+    /// Handles a report that a node's ranks are ready. Answered every time, delivered once.
     pub(super) fn on_ready(&mut self, from: NodeId, out: &mut Vec<Action>) {
         if self.config.is_arbiter() {
-            // In this order: what was acknowledged is not said again, and the caller may die in between.
+            // In this order: an acknowledged report is not repeated, and the caller may die in between.
             self.note_ready(from, out);
             out.push(Action::Send { to: from, message: Message::ReadyAck });
         }

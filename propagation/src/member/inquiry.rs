@@ -1,45 +1,49 @@
-//! What a member asks of the arbiter: whether its suspicion holds, whether there is contact at all, to be
-//! declared dead, and to hear that its ranks are ready. Each is asked again until it is answered.
+//! Runs a member's questions to the arbiter: whether its suspicion holds, whether there is contact at all, its request
+//! to be declared dead, and its report that its ranks are ready. Each is repeated until it is answered.
 //!
-//! Every message of the arbiter proves the contact. A member that hears nothing for `confirm` stops: it cannot
-//! tell a dead arbiter from a network that fell apart, and the other side will declare it dead. After an eighth of
-//! that time it holds its ranks, for whatever they would finish now they would finish without the others, and
-//! broadcasts its doubt, so that the others on its side need not wait for a suspicion of their own.
-//! They need not all hear it: in ring order the cut-off side consists of runs of neighbours, the first of each
-//! run has its emitter on the other side and so comes to doubt by itself, and the others of the run are linked
-//! to it by the jumps of +-1 of the broadcast graph.
+//! Every message of the arbiter proves the contact. A member that receives nothing for `confirm` stops: it cannot
+//! distinguish a dead arbiter from a partitioned network, and the other side will declare it dead. After an eighth of
+//! that time it holds its ranks, because they would otherwise finish without the other nodes. It broadcasts its doubt,
+//! so that the other nodes on its side need not wait for a suspicion of their own. Not all of them need to receive it:
+//! in ring order the cut-off side consists of runs of neighbours. The first of each run has its emitter on the other
+//! side and so comes to doubt by itself, and the others of the run are linked to it by the jumps of +-1 of the
+//! broadcast graph.
 //!
-//! A member that holds its ranks finds that it may be cut off itself, and then the silence of its emitter says nothing:
-//! it looks for the arbiter, and accuses nobody until it has watched for one more timeout after the hold. That happens once
-//! until the emitter reports: where answers are so slow that holds come and go, the dead must be accused all the same.
+//! A member that holds its ranks may be cut off itself, and then the silence of its emitter means nothing. It contacts
+//! the arbiter, and suspects no node until it has watched for one more timeout after the hold. That happens once until
+//! the emitter reports: if answers are so slow that holds repeat, dead nodes must still be suspected.
 //!
-//! Only the arbiter's word ends a hold. If the suspicion behind it is settled otherwise, the emitter reports after all,
-//! say, then the member goes on asking the arbiter for a sign of life, and stops if none comes.
+//! Only the arbiter's message ends a hold. If the suspicion behind it is settled otherwise, for example because the
+//! emitter reports, the member goes on probing the arbiter, and stops without an answer.
 //!
-//! A member that is started again does not know how long the silence has lasted that its former life may have heard, and the
-//! doubts of others went to that one. So it asks the arbiter at once, and holds its ranks soon; at once if its former life held them.
+//! A restarted member does not know how long the silence has lasted, and doubts of other nodes reached the earlier
+//! incarnation. So it probes the arbiter at once, and holds its ranks soon; at once if the earlier incarnation held
+//! them.
 
-use crate::{Action, Config, EndReason, Message, NodeId, StopReason, Subject, Time};
+use crate::action::{Action, StopReason};
+use crate::config::Config;
+use crate::message::{EndReason, Message, Subject};
+use crate::units::{NodeId, Time};
 
 use super::Member;
 
-/// The questions under way.
+/// Pending questions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Inquiries {
     /// The emitter is suspected, and the arbiter has not declared it dead yet.
     suspicion: Option<Suspicion>,
-    /// Somebody doubts the contact with the arbiter, or this member did so when it held its ranks or was started again: it
-    /// checks its own.
+    /// A node doubts the contact with the arbiter, or this member did so when it held its ranks or was restarted: it
+    /// checks its own contact.
     probe: Option<Probe>,
-    /// This member asks to be declared dead, with this message.
+    /// This member requests to be declared dead, with this message.
     farewell: Option<(Message, Repeated)>,
-    /// When to say again that the ranks are ready.
+    /// When to repeat that the ranks are ready.
     ready_at: Option<Time>,
-    /// The ranks are held.
+    /// Whether the ranks are held.
     held: bool,
 }
 
-/// A question that is asked at `next` and given up at `until`.
+/// A question that is sent at `next` and given up at `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Repeated {
     next: Time,
@@ -49,25 +53,25 @@ struct Repeated {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Suspicion {
     question: Repeated,
-    /// When to hold the ranks and to broadcast the doubt; `None` once it has been done, until the arbiter is heard.
+    /// When to hold the ranks and to broadcast the doubt; `None` once done, until the arbiter answers.
     doubt_at: Option<Time>,
 }
 
-/// A doubt without a suspicion of its own, until the arbiter is heard.
+/// A doubt without a suspicion, until the arbiter answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Probe {
     question: Repeated,
-    /// When to hold the ranks; `None` once it has been done.
+    /// When to hold the ranks; `None` once done.
     hold_at: Option<Time>,
 }
 
-/// The time without a sign of the arbiter after which a member that asks for one holds its ranks.
+/// Time without a message of the arbiter after which a probing member holds its ranks.
 fn certainty(confirm: Time) -> Time {
     confirm / 8
 }
 
-/// The time that a member whose doubt is somebody else's gives the arbiter: together with the time that one took to
-/// doubt it is the same `confirm`.
+/// Time that a member gives the arbiter after another node's doubt. Together with that node's time until the doubt it
+/// is `confirm`.
 fn patience(confirm: Time) -> Time {
     confirm - certainty(confirm)
 }
@@ -88,21 +92,22 @@ impl Repeated {
 }
 
 impl Suspicion {
-    /// The arbiter was heard at `now`, or must be given time from then on; for so long it may have nothing to say.
+    /// Extends the times after a message of the arbiter at `now`, or after a pause; for `quiet` the arbiter may have
+    /// nothing to say.
     fn extend(&mut self, now: Time, confirm: Time, quiet: Time) {
         self.question.until = now.saturating_add(confirm);
-        // The contact may get lost once more, and those who shared the last doubt have done with it, too.
+        // The contact may be lost again, and nodes that shared the last doubt have settled it, too.
         self.doubt_at = Some(now.saturating_add(certainty(confirm)).saturating_add(quiet));
     }
 }
 
 impl Inquiries {
-    /// The questions of a member that begins at `now`: one if it has had a former life, and there is an arbiter to ask.
+    /// The questions of a member that begins at `now`: one if it had an earlier incarnation, and there is an arbiter.
     pub fn new(config: &Config, now: Time) -> Inquiries {
         let asks = config.incarnation > 0 && config.arbiter.is_some_and(|arbiter| arbiter != config.me);
-        // The arbiter may be about to be started again, too.
+        // The arbiter may be restarting, too.
         let until = now.saturating_add(config.timeout).saturating_add(config.confirm);
-        // So that an answer to the second question comes before that.
+        // So that an answer to the second question arrives earlier.
         let hold_at = now.saturating_add(certainty(config.confirm).min(config.resend + config.resend / 2));
         let probe = Probe { question: Repeated { next: now, until }, hold_at: Some(hold_at) };
         Inquiries { probe: asks.then_some(probe), ..Inquiries::default() }
@@ -117,7 +122,7 @@ impl Inquiries {
         due.into_iter().flatten().min().unwrap_or(Time::MAX)
     }
 
-    /// Starts all the waiting anew.
+    /// Restarts all waits.
     pub fn forgive(&mut self, now: Time, confirm: Time) {
         if let Some(suspicion) = &mut self.suspicion {
             suspicion.extend(now, confirm, Time::ZERO);
@@ -138,14 +143,14 @@ impl Inquiries {
         matches!(self.farewell, Some((Message::Leave, _)))
     }
 
-    /// There is a new observer, which has not been asked.
+    /// Handles a new observer, which has not been asked.
     pub fn ask_again(&mut self, now: Time) {
         if let Some((_, question)) = &mut self.farewell {
             question.next = now;
         }
     }
 
-    /// There is nobody to ask about any more: the arbiter has said so.
+    /// Ends the suspicion after the arbiter's answer.
     pub fn suspicion_refuted(&mut self) {
         self.suspicion = None;
     }
@@ -155,17 +160,17 @@ impl Inquiries {
         self.suspicion.is_some()
     }
 
-    /// The arbiter knows that the ranks are ready.
+    /// Notes that the arbiter knows that the ranks are ready.
     pub fn readiness_heard(&mut self) {
         self.ready_at = None;
     }
 }
 
 impl Member {
-    /// This node is lost, because its runtime daemon died: have it declared dead.
+    /// Requests to be declared dead, because this node's runtime daemon has died.
     ///
-    /// Said to the arbiter again and again; this member stops once it is answered or after `confirm`. Without
-    /// an arbiter the observer is told instead. The arbiter itself ends the job: the launcher is lost.
+    /// The request to the arbiter is repeated; this member stops once it is answered or after `confirm`. Without an
+    /// arbiter the observer gets it instead. The arbiter itself ends the job: the launcher is lost.
     pub fn resign(&mut self, now: Time, out: &mut Vec<Action>) {
         if self.config.is_arbiter() {
             self.end(now, EndReason::LauncherLost, out);
@@ -182,9 +187,9 @@ impl Member {
         }
     }
 
-    /// Every rank of this node has passed MPI_Init: says so to the arbiter until it is heard.
+    /// Reports that every rank of this node has passed MPI_Init to the arbiter until it acknowledges.
     ///
-    /// Without an arbiter there is nobody to tell.
+    /// Without an arbiter there is no report.
     pub fn ready(&mut self, now: Time, out: &mut Vec<Action>) {
         if !self.wake(now) {
             return;
@@ -197,7 +202,8 @@ impl Member {
         }
     }
 
-    /// T3: the emitter has been silent for the whole timeout. Who may declare it dead does so; the others ask.
+    /// T3: handles an emitter that has been silent for the whole timeout. A node that may declare it dead does so;
+    /// others ask.
     pub(super) fn suspect_emitter(&mut self, now: Time, out: &mut Vec<Action>) {
         let Some(emitter) = self.links.emitter() else {
             return;
@@ -212,31 +218,31 @@ impl Member {
         self.inquiries.suspicion = Some(Suspicion { question, doubt_at });
     }
 
-    /// The arbiter was heard. Returns whether that ends a hold: what it said comes first, for it may be the end.
+    /// Handles a message of the arbiter. Returns whether it ends a hold; the message itself is handled first, because
+    /// it may be the end.
     pub(super) fn on_contact(&mut self, now: Time, out: &mut Vec<Action>) -> bool {
         self.inquiries.probe = None;
         let was_held = std::mem::take(&mut self.inquiries.held);
-        // A timer that is about to run out has counted the time of the cut, too.
+        // A timer that is about to expire has counted the time of the disconnection, too.
         let is_excused = was_held && self.links.excuse(now, self.config.timeout);
         let Some(suspicion) = &mut self.inquiries.suspicion else {
             return was_held;
         };
-        // Where the question is not asked again, the arbiter's next word is its verdict, after the trial.
+        // If the question is not repeated, the arbiter's next message is its verdict, after the trial.
         let quiet = if self.config.lossless { self.config.trial } else { Time::ZERO };
         suspicion.extend(now, self.config.confirm, quiet);
         if self.links.emitter() == self.config.arbiter {
-            // The suspect itself is heard: only its heartbeats go astray.
+            // The suspect itself was received: only its heartbeats get lost.
             self.inquiries.suspicion = None;
             self.watch_again(now, out);
         } else if is_excused {
-            // The suspicion stays, for the contact may get lost once more; it is no accusation meanwhile.
+            // The suspicion stays, because the contact may be lost again; it is no accusation meanwhile.
             self.watch_again(now, out);
         }
         was_held
     }
 
-    /// Somebody lost contact with the arbiter. If that was because the network fell apart, this member may be
-    /// on the same side.
+    /// Handles another node's doubt. If the network is partitioned, this member may be on the same side.
     pub(super) fn on_doubt(&mut self, now: Time, source: NodeId, out: &mut Vec<Action>) {
         let nobody_to_ask = self.config.arbiter.is_none_or(|arbiter| arbiter == self.config.me);
         if nobody_to_ask || self.dead.contains(source) {
@@ -244,7 +250,7 @@ impl Member {
         }
         let patience = patience(self.config.confirm);
         if let Some(probe) = &mut self.inquiries.probe {
-            // It may have given the arbiter longer than the others on its side do.
+            // It may have given the arbiter longer than other nodes on its side do.
             probe.question.until = probe.question.until.min(now.saturating_add(patience));
         } else {
             // Also with a suspicion of its own, which may turn out to be wrong.
@@ -252,7 +258,7 @@ impl Member {
         }
     }
 
-    /// The former life of this member held the ranks: so does this one, until the arbiter is heard. To be called at the start.
+    /// Holds the ranks until the arbiter answers, because the earlier incarnation held them. Call it at the start.
     pub fn keep_holding(&mut self, out: &mut Vec<Action>) {
         if let Some(probe) = &mut self.inquiries.probe {
             probe.hold_at = None;
@@ -268,14 +274,15 @@ impl Member {
         self.send_to_arbiter(Message::Probe, out);
     }
 
-    /// There is nobody to ask about any more, for the emitter reported, or its death is known. That was not the arbiter's
-    /// word, and only that ends a hold.
+    /// Settles the suspicion, because the emitter reported, or its death is known. That was not the arbiter's message,
+    /// and only that ends a hold.
     pub(super) fn settle_suspicion(&mut self, now: Time, out: &mut Vec<Action>) {
         let Some(suspicion) = self.inquiries.suspicion.take() else {
             return;
         };
         if self.inquiries.held && self.inquiries.probe.is_none() {
-            // The arbiter's time runs on. If it has run out, the question whose answer may be coming now is asked once more.
+            // The arbiter's time continues. If it has expired, a question whose answer may be arriving is repeated once
+            // more.
             let rest = suspicion.question.until.saturating_sub(now);
             self.probe_arbiter(now, rest.max(certainty(self.config.confirm)), out);
         }
@@ -334,7 +341,7 @@ impl Member {
         let Some(node) = self.links.emitter() else {
             return;
         };
-        // About itself the arbiter can only be asked whether it is there.
+        // About itself the arbiter is only probed.
         let about_arbiter = self.config.arbiter == Some(node);
         let may_be_cut_off = self.inquiries.held && !self.links.is_excused() || self.links.waits();
         let message = if about_arbiter || may_be_cut_off { Message::Probe } else { Message::Suspect { node } };

@@ -1,32 +1,35 @@
-//! The ring: heartbeats to the observer, heartbeats from the emitter, and closing the gap after a death.
+//! Runs the ring: heartbeats to the observer, heartbeats from the emitter, and closing the gap after a death.
 
+use crate::action::Action;
+use crate::config::Config;
 use crate::dead::Dead;
-use crate::{Action, Config, Message, NodeId, Time};
+use crate::message::Message;
+use crate::units::{NodeId, Time};
 
 use super::Member;
 
 /// A member's place in the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Links {
-    /// Watches this node. `None` while it is alone, as for the emitter.
+    /// The node that watches this one. `None` while it is alone, as for the emitter.
     observer: Option<NodeId>,
     next_heartbeat: Time,
     count: u64,
-    /// Is watched by this node.
+    /// The node that this one watches.
     emitter: Option<NodeId>,
     last_heartbeat: Option<Time>,
-    /// When the emitter is suspected if nothing comes; `None` once that time has come.
+    /// When the emitter is suspected without a heartbeat; `None` once that time has come.
     suspect_at: Option<Time>,
-    /// When to tell the emitter again whom to report to; `None` once it does.
+    /// When to notify the emitter again of its observer; `None` once it reports.
     next_new_observer: Option<Time>,
-    /// It was given time because of a cut, and has not reported since.
+    /// Whether it got more time because of a disconnection, and has not reported since.
     excused: bool,
-    /// How often it was given time because this member was late itself, since it has reported, and when the last time.
+    /// Number of extensions since its last report because this member was late itself, and the time of the last one.
     forgiven: (u32, Time),
 }
 
-/// So often in a row a member that is late itself gives its emitter time, where suspects are asked before they are declared:
-/// one that is late again and again would never find a death otherwise.
+/// Maximum number of consecutive extensions by a member that is late itself, if suspects are probed before they are
+/// declared: a member that is always late would otherwise never detect a death.
 const FORGIVENESS: u32 = 3;
 
 impl Links {
@@ -41,14 +44,14 @@ impl Links {
             emitter,
             last_heartbeat: None,
             suspect_at: emitter.map(|_| now.saturating_add(patience)),
-            // After a restart the emitter may not know whom to report to: a death may have come in between.
+            // After a restart the emitter may not know its observer: a death may have occurred in between.
             next_new_observer: (config.incarnation > 0 && emitter.is_some()).then_some(now),
             excused: false,
             forgiven: (0, Time::ZERO),
         }
     }
 
-    /// No place: watches nobody and reports to nobody.
+    /// No place: watches no node and reports to none.
     pub fn none() -> Links {
         Links {
             observer: None,
@@ -86,15 +89,15 @@ impl Links {
         self.suspect_at.is_some()
     }
 
-    /// Starts the suspicion timer again, for `patience` from now.
+    /// Restarts the suspicion timer, for `patience` from now.
     pub fn trust(&mut self, now: Time, patience: Time) {
         self.suspect_at = self.emitter.map(|_| now.saturating_add(patience));
     }
 
-    /// This member was late: lets a running suspicion timer run for another full timeout.
+    /// Extends a running suspicion timer by another full timeout, because this member was late.
     pub fn forgive(&mut self, now: Time, config: &Config) {
         let (times, last) = self.forgiven;
-        // What comes at once after it concerns the same time.
+        // An immediate repetition concerns the same time.
         let is_new = times == 0 || now >= last.saturating_add(config.timeout / 2);
         if times < FORGIVENESS || !is_new || !config.asks_suspects() {
             self.forgiven = (times.saturating_add(u32::from(is_new)), now);
@@ -108,8 +111,8 @@ impl Links {
         }
     }
 
-    /// A cut may have kept heartbeats away: the emitter has another `timeout`, once until it reports. Returns whether that was
-    /// this time.
+    /// Extends the emitter's time by another `timeout`, because a disconnection may have suppressed heartbeats; once
+    /// until it reports. Returns whether that was done now.
     pub fn excuse(&mut self, now: Time, timeout: Time) -> bool {
         let is_first = !std::mem::replace(&mut self.excused, true);
         if is_first {
@@ -118,7 +121,7 @@ impl Links {
         is_first
     }
 
-    /// Whether the emitter was given that time, and has not reported since.
+    /// Whether the emitter got that extension, and has not reported since.
     pub fn is_excused(&self) -> bool {
         self.excused
     }
@@ -128,7 +131,7 @@ impl Links {
         self.next_new_observer = self.emitter.map(|_| now);
     }
 
-    /// T1: a heartbeat now, the next one a period after this one was due.
+    /// T1: sends a heartbeat now; the next one is due a period after this one was.
     fn send_heartbeat(&mut self, now: Time, period: Time, out: &mut Vec<Action>) {
         let Some(to) = self.observer else { return };
         self.count += 1;
@@ -149,7 +152,7 @@ impl Member {
         }
         if is_due(self.links.suspect_at) {
             self.links.suspect_at = None;
-            // The timer bounds the reconnection, too: from here on the emitter is asked about, not asked.
+            // The timer also bounds the reconnection: from here on the arbiter is asked.
             self.links.next_new_observer = None;
             self.suspect_emitter(now, out);
         }
@@ -158,8 +161,8 @@ impl Member {
         }
     }
 
-    /// T2: the emitter is alive. Heartbeats of others are strays: of a node that has not learned yet of a
-    /// death between itself and this one, or no longer knows of one.
+    /// T2: handles a heartbeat. Heartbeats of other nodes than the emitter are strays: their sender does not know yet
+    /// of a death between itself and this node, or no longer knows of one.
     pub(super) fn on_heartbeat(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
         if self.links.emitter != Some(from) {
             return;
@@ -172,8 +175,8 @@ impl Member {
         self.settle_suspicion(now, out);
     }
 
-    /// `from` was started again and has refused what was meant for its former life: what it waits for is sent at once,
-    /// all else when it is due again.
+    /// Handles a restarted node `from`, which has refused a message to its earlier incarnation: expected messages are
+    /// repeated at once, all others when they are due again.
     pub(super) fn on_new_life(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
         // It may have been the question of its trial.
         self.on_sign_of_life(now, from, out);
@@ -183,17 +186,18 @@ impl Member {
         self.broadcasts.repeat_to(from, out);
     }
 
-    /// The emitter is alive although it was suspected: it gets another timeout, and is told whom to report to.
+    /// Handles an emitter that is alive although it was suspected: it gets another timeout, and learns its observer
+    /// again.
     pub(super) fn watch_again(&mut self, now: Time, out: &mut Vec<Action>) {
         self.links.trust(now, self.config.timeout);
         self.links.reconnect(now);
         self.tick_links(now, out);
     }
 
-    /// T4: `from` has found everybody between us dead.
+    /// T4: handles a new observer `from`, which has found all nodes in between dead.
     ///
-    /// The last to say so wins, though a late copy may come from one that has died since: its death is about
-    /// to be announced, and then [`close_gap`](Self::close_gap) finds the right one.
+    /// The last one wins, though a late copy may come from a node that has died since: its death is about to be
+    /// announced, and then [`close_gap`](Self::close_gap) finds the right one.
     pub(super) fn on_new_observer(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
         self.links.observer = Some(from);
         self.links.send_heartbeat(now, self.config.period, out);
@@ -201,9 +205,9 @@ impl Member {
 
     /// Replaces neighbours that are known to be dead.
     ///
-    /// The paper has a node wait for its new observer to report. Here a node whose observer's death is
-    /// announced turns to the next survivor at once, and one whose emitter's death was found by somebody else
-    /// reconnects as if it had found it (T3): neither knows whether the other side has heard the news.
+    /// In the paper a node waits for its new observer to report. Here a node whose observer's death is announced
+    /// reports to the next survivor at once, and a node whose emitter's death was found by another node reconnects as
+    /// if it had found it (T3): neither knows whether the other side has the news.
     pub(super) fn close_gap(&mut self, now: Time, out: &mut Vec<Action>) {
         let Config { me, universe, ref order, .. } = self.config;
         let is_dead = |node| self.dead.contains(node);
@@ -218,7 +222,7 @@ impl Member {
         }
     }
 
-    /// Nodes have joined: where they come between this one and a neighbour, they are the neighbours now.
+    /// Handles nodes that have joined: if they are between this node and a neighbour, they become the neighbours.
     pub(super) fn make_room(&mut self, now: Time, out: &mut Vec<Action>) {
         let Config { me, universe, ref order, .. } = self.config;
         let is_dead = |node| self.dead.contains(node);
@@ -239,7 +243,7 @@ impl Member {
         self.links.excused = false;
         self.links.forgiven.0 = 0;
         self.settle_suspicion(now, out);
-        // It must hear of its new observer first (T3): twice the timeout, unless it will be asked before it is declared.
+        // It must learn of its new observer first (T3): twice the timeout, unless it is probed before it is declared.
         let timeouts = if self.config.asks_suspects() { 1 } else { 2 };
         self.links.trust(now, self.config.timeout.saturating_mul(timeouts));
         self.links.reconnect(now);

@@ -1,12 +1,14 @@
-//! Saying again that a rank is dead when more nodes have died since than its broadcast bears.
+//! Repeats the announcement of a dead rank when more nodes have died since than its broadcast tolerates.
 //!
-//! A broadcast reaches all survivors although some of its participants crash, but not although any number does: when a
-//! network falls apart the moment a rank dies, those through whom the news would have come may all be cut off. Deaths of
-//! nodes come through all the same, because every later notice lists them; a rank's death is in no list. Its source is
-//! alive, for otherwise the rank would be lost with its node, and learns of the deaths one after the other; so it
-//! begins anew, among the survivors that it knows, as often as the last time was not enough.
+//! A broadcast reaches all survivors although some of its participants crash, but not any number: if a network is
+//! partitioned when a rank dies, all forwarding nodes may be cut off. Deaths of nodes arrive nevertheless, because
+//! every later notice lists them; a rank's death is in no list. Its source is alive, because otherwise the rank would
+//! be lost with its node, and learns of the deaths one after another. So it begins anew, among the survivors that it
+//! knows, as often as the last broadcast did not suffice.
 
-use crate::{Action, Subject, Time};
+use crate::action::Action;
+use crate::message::Subject;
+use crate::units::Time;
 
 use super::Member;
 
@@ -14,7 +16,7 @@ use super::Member;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Said {
     subject: Subject,
-    /// How many nodes were known to be dead at the last time.
+    /// Number of nodes known to be dead at the last announcement.
     dead: u32,
 }
 
@@ -25,7 +27,7 @@ impl Member {
         self.broadcast(now, subject, out);
     }
 
-    /// Nodes have died: broadcasts again what may be lost with them.
+    /// Repeats announcements that may be lost, after deaths of nodes.
     pub(super) fn say_again(&mut self, now: Time, out: &mut Vec<Action>) {
         let (dead, universe) = (self.dead.count(), self.config.universe);
         for index in 0..self.said.len() {
@@ -38,8 +40,8 @@ impl Member {
     }
 }
 
-/// How many of its participants may crash during a broadcast (theorem 1 of the paper: floor(log2 n) - 1; among two or
-/// three everybody is told by the source itself).
+/// Number of participants that may crash during a broadcast (theorem 1 of the paper: floor(log2 n) - 1; among two or
+/// three the source itself sends to all).
 fn borne(participants: u32) -> u32 {
     participants.max(2).ilog2().max(2) - 1
 }

@@ -1,22 +1,25 @@
-//! Broadcasts over the tree: copies down, reports up, the word that all is done down again, and the rescue if it does
-//! not come. Why this reaches everybody is written at [`graph::tree`](crate::graph::tree).
+//! Runs broadcasts over the tree: copies down, reports up, completion down, and the rescue without completion.
+//! [`graph::tree`](crate::graph::tree) explains why all survivors are reached.
 //!
-//! Each message is answered by the next one, so nothing is acknowledged: where messages get lost, a copy is sent
-//! again until the report comes, and a report until the word comes.
+//! Each message is answered by the next one, so nothing is acknowledged: if messages get lost, a copy is repeated until
+//! the report arrives, and a report until the completion arrives.
 
 use std::sync::Arc;
 
-use crate::broadcast::{self, BroadcastId, Ids};
+use crate::action::Action;
+use crate::broadcast::{self, Ids};
 use crate::graph::{self, tree};
-use crate::{Action, Message, NodeId, Notice, Route, Time};
+use crate::message::BroadcastId;
+use crate::message::{Message, Notice, Route};
+use crate::units::{NodeId, Time};
 
 use super::Member;
 
-/// Broadcasts that this member is not told to be done.
+/// Broadcasts that this member does not know to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Trees {
     relays: Vec<Relay>,
-    /// Those that this member rescued: it cannot answer for what is below it, nor that they are done.
+    /// Broadcasts that this member rescued: it cannot report for its subtree, nor that they are done.
     rescued: Ids,
 }
 
@@ -24,11 +27,12 @@ pub(super) struct Trees {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Relay {
     notice: Arc<Notice>,
-    /// Who sent a copy and waits for the report: the parent, whoever adopted this node, or who answered its question.
+    /// Nodes that sent a copy and wait for the report: the parent, a node that adopted this one, or one that answered
+    /// its question.
     above: Vec<NodeId>,
     /// The children that have not reported.
     waiting: Vec<NodeId>,
-    /// When to say again what was not answered.
+    /// When to repeat unanswered messages.
     next: Time,
     /// When to rescue.
     until: Time,
@@ -49,7 +53,7 @@ impl Trees {
 }
 
 impl Member {
-    /// Sends the first copies of a broadcast of this member, or of one that `above` sent.
+    /// Sends the first copies of a broadcast of this member, or of one from `above`.
     pub(super) fn plant(&mut self, now: Time, notice: Arc<Notice>, above: Option<NodeId>, out: &mut Vec<Action>) {
         let waiting = self.children(&notice, self.config.me);
         broadcast::send(&notice, &waiting, out);
@@ -61,7 +65,7 @@ impl Member {
         self.report(now, self.trees.relays.len() - 1, out);
     }
 
-    /// The children of a node in the tree of a notice; for those known to be dead theirs.
+    /// The children of a node in the tree of a notice; dead children are replaced by their children.
     fn children(&self, notice: &Notice, of: NodeId) -> Vec<NodeId> {
         let mut found = graph::targets(&self.config.order, notice, of);
         while let Some(place) = found.iter().position(|&node| self.dead.contains(node)) {
@@ -71,7 +75,8 @@ impl Member {
         found
     }
 
-    /// Tells those above, or everybody below if this is the root, once nobody below is missing.
+    /// Reports to nodes above, or the completion to all nodes below if this is the root, once no report from below is
+    /// missing.
     fn report(&mut self, now: Time, index: usize, out: &mut Vec<Action>) {
         let relay = &mut self.trees.relays[index];
         if !relay.waiting.is_empty() {
@@ -93,7 +98,7 @@ impl Member {
         out.extend(children.into_iter().map(|to| Action::Send { to, message: done(relay.notice.id()) }));
     }
 
-    /// A copy of a broadcast that this member has, by whichever way it came.
+    /// Handles a copy of a broadcast that this member has already.
     pub(super) fn on_known(&mut self, now: Time, from: NodeId, notice: &Notice, out: &mut Vec<Action>) {
         let id = notice.id();
         match (notice.route, self.trees.find(id)) {
@@ -117,7 +122,7 @@ impl Member {
         }
     }
 
-    /// Everybody below `from` has the broadcast.
+    /// Handles a report: all nodes below `from` have the broadcast.
     pub(super) fn on_complete(&mut self, now: Time, from: NodeId, id: BroadcastId, out: &mut Vec<Action>) {
         if let Some(index) = self.trees.find(id) {
             let waiting = &mut self.trees.relays[index].waiting;
@@ -131,7 +136,7 @@ impl Member {
         }
     }
 
-    /// Everybody has the broadcast.
+    /// Handles the completion: all nodes have the broadcast.
     pub(super) fn on_done(&mut self, id: BroadcastId, out: &mut Vec<Action>) {
         if let Some(index) = self.trees.find(id) {
             self.finish(index, out);
@@ -150,8 +155,8 @@ impl Member {
         self.spread(now, Arc::new(notice), targets, out);
     }
 
-    /// Takes a node that died out of all trees: its children are adopted, and who reported to it reports to the
-    /// nearest ancestor that is alive.
+    /// Removes a dead node from all trees: its children are adopted, and nodes that reported to it report to the
+    /// nearest living ancestor.
     pub(super) fn repair_trees(&mut self, now: Time, dead: NodeId, out: &mut Vec<Action>) {
         for index in (0..self.trees.relays.len()).rev() {
             let notice = Arc::clone(&self.trees.relays[index].notice);
@@ -179,7 +184,7 @@ impl Member {
                 self.trees.relays[index].above.push(ancestor);
                 self.report(now, index, out);
             }
-            // The root is dead: nobody will say that all is done.
+            // The root is dead: no completion will be sent.
             None => self.rescue(now, index, out),
         }
     }
@@ -193,7 +198,7 @@ impl Member {
             if now >= relay.next {
                 relay.next = now.saturating_add(self.config.resend_after());
                 broadcast::send(&relay.notice, &relay.waiting, out);
-                // Not the root: that one is finished as soon as nobody is missing.
+                // Not the root: it is finished as soon as no report is missing.
                 self.report(now, index, out);
             }
         }

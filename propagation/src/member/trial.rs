@@ -1,35 +1,37 @@
-//! How the arbiter gives a suspect the chance to answer.
+//! Runs the arbiter's trial of a suspect.
 //!
-//! A suspicion may come from a node that was itself cut off and has just come back, about one that never was. So the
-//! arbiter asks the suspect, several times, because datagrams get lost. If it answers within `trial`, it is spared and
-//! its observer watches it for another timeout; if not, it is declared dead.
+//! A suspicion may come from a node that was itself cut off and has just returned, about one that never was. So the
+//! arbiter probes the suspect, several times, because datagrams get lost. If it answers within `trial`, it is spared
+//! and its observer watches it for another timeout; otherwise it is declared dead.
 //!
-//! A suspect that its observer accuses again soon after that timeout is declared at once: the link between two live
-//! nodes is broken for good, their ranks cannot reach each other either, the ring would stay open there, and one of the
-//! two has to go. What comes before the timeout has passed is no new accusation but a late copy of the old one, or its
-//! answer got lost: it is answered again.
+//! A suspect that its observer suspects again soon after that timeout is declared at once: the link between two live
+//! nodes is permanently broken, their ranks cannot communicate either, the ring would stay open there, and one of the
+//! two must be removed. A suspicion before the timeout has passed is a late copy of the old one, or its answer got
+//! lost: it is answered again.
 //!
 //! Without an arbiter, and with a `trial` of zero, a suspicion is a declaration, as in the paper.
 
-use crate::{Action, Message, NodeId, NodeReason, Time};
+use crate::action::Action;
+use crate::message::{Message, NodeReason};
+use crate::units::{NodeId, Time};
 
 use super::Member;
 
-/// For how many timeouts a suspect that was spared is declared at once if the same observer accuses it again.
+/// Number of timeouts in which a spared suspect is declared at once if the same observer suspects it again.
 const PROBATION: u32 = 4;
 
-/// How often a suspect is asked during its trial, or more often if `resend` is shorter: where every seventh message is
-/// lost, question or answer, one suspect in 40,000 is not heard; of four questions it would be one in 200.
+/// Number of probes during a trial, or more if `resend` is shorter. If every seventh message is lost, probe or answer,
+/// one live suspect in 40,000 goes unheard; with four probes it would be one in 200.
 const QUESTIONS: u32 = 8;
 
-/// Suspicions before the arbiter.
+/// The arbiter's pending suspicions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Trials {
     open: Vec<Trial>,
     spared: Vec<Spared>,
 }
 
-/// A suspect that is asked for a sign of life.
+/// A suspect that is being probed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Trial {
     suspect: NodeId,
@@ -38,7 +40,7 @@ struct Trial {
     until: Time,
 }
 
-/// A suspect that has given one.
+/// A suspect that has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Spared {
     suspect: NodeId,
@@ -51,8 +53,7 @@ impl Trials {
         self.open.iter().map(|trial| trial.next.min(trial.until)).min().unwrap_or(Time::MAX)
     }
 
-    /// Starts all the waiting anew. Nobody is on probation any more: how old an accusation is that waited here cannot
-    /// be told.
+    /// Restarts all waits. All probations end: the age of a suspicion that waited here is unknown.
     pub fn forgive(&mut self, now: Time, trial: Time) {
         for open in &mut self.open {
             open.until = now.saturating_add(trial);
@@ -60,7 +61,7 @@ impl Trials {
         self.spared.clear();
     }
 
-    /// `node` is dead: it needs no trial, and no answer.
+    /// Forgets `node`, which is dead: it needs no trial, and no answer.
     pub fn forget(&mut self, node: NodeId) {
         self.open.retain(|trial| trial.suspect != node);
         for trial in &mut self.open {
@@ -74,7 +75,7 @@ impl Trials {
         self.open.iter().any(|trial| trial.observers.contains(&observer))
     }
 
-    /// How long ago the suspect was spared to this observer.
+    /// Time since the suspect was spared to this observer.
     fn spared_for(&self, now: Time, suspect: NodeId, observer: NodeId) -> Option<Time> {
         let spared = self.spared.iter().find(|one| one.suspect == suspect && one.observer == observer)?;
         Some(now.saturating_sub(spared.at))
@@ -82,7 +83,7 @@ impl Trials {
 }
 
 impl Member {
-    /// An observer suspects a node that is not known to be dead.
+    /// Handles an observer's suspicion of a node that is not known to be dead.
     pub(super) fn try_suspect(&mut self, now: Time, suspect: NodeId, observer: NodeId, out: &mut Vec<Action>) {
         let timeout = self.config.timeout;
         let tries = self.config.is_arbiter() && !self.config.trial.is_zero();
@@ -95,7 +96,7 @@ impl Member {
             _ => {}
         }
         if observer != self.config.me {
-            // That it is heard; the answer proper comes later.
+            // Acknowledges the suspicion; the actual answer follows later.
             out.push(Action::Send { to: observer, message: Message::ProbeReply });
         }
         match self.trials.open.iter_mut().find(|trial| trial.suspect == suspect) {
@@ -110,7 +111,7 @@ impl Member {
         }
     }
 
-    /// A node answered: if it is a suspect, its observers are told.
+    /// Handles an answer: if the node is a suspect, its observers are notified.
     pub(super) fn on_sign_of_life(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
         let Some(index) = self.trials.open.iter().position(|trial| trial.suspect == from) else {
             return;
@@ -136,7 +137,7 @@ impl Member {
         self.config.resend_after().min(self.config.trial / QUESTIONS + Time::from_nanos(1))
     }
 
-    /// The arbiter has heard of the node that this one suspects.
+    /// Handles the arbiter's answer that the node suspected by this one is alive.
     pub(super) fn on_spared(&mut self, now: Time, from: NodeId, node: NodeId, out: &mut Vec<Action>) {
         if self.config.arbiter == Some(from) && self.links.emitter() == Some(node) && self.inquiries.suspects() {
             self.inquiries.suspicion_refuted();
@@ -145,7 +146,7 @@ impl Member {
     }
 
     pub(super) fn tick_trials(&mut self, now: Time, out: &mut Vec<Action>) {
-        // One by one: the dead are no accusers that wait for an answer.
+        // One by one: dead nodes do not wait for an answer as observers.
         while let Some(index) = self.trials.open.iter().position(|trial| now >= trial.until) {
             let trial = self.trials.open.swap_remove(index);
             let observer = trial.observers.first().copied();

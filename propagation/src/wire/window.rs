@@ -1,11 +1,11 @@
-//! Which counters of one sender have been received.
+//! Tracks received counters of one sender.
 
-/// The number of words of the window. It must hold all that a sender may have under way at once, to whomever,
-/// for its counter is the same for all: a node that loses hundreds of ranks sends thousands of copies, and if
-/// its heartbeats among them were refused as too old, it would be suspected for its diligence.
+/// Number of words of the window. It must cover all pending messages of a sender, to any receiver, because its counter
+/// is common to all. A node that loses hundreds of ranks sends thousands of copies. If its heartbeats among them were
+/// refused as too old, it would be suspected.
 const WORDS: u64 = 32;
 
-/// The newest incarnation of a sender and which of its latest counters were received.
+/// The newest incarnation of a sender and its received latest counters.
 ///
 /// A ring of words, as in RFC 6479: counter c is bit c % 64 of word c / 64 % [`WORDS`], and entering a new
 /// word clears it. Nothing is ever shifted.
@@ -24,7 +24,7 @@ impl Window {
         self.incarnation
     }
 
-    /// Marks a counter as received; false if it was, or if it is too old to tell.
+    /// Marks a counter as received; false if it was received before, or is too old to be known.
     pub fn accept(&mut self, incarnation: u32, counter: u64) -> bool {
         let word = counter / 64;
         if Some(incarnation) < self.incarnation {
@@ -55,13 +55,13 @@ impl Window {
 mod tests {
     use super::*;
 
-    /// How far behind the newest counter a datagram may certainly be.
+    /// Maximum distance behind the newest counter at which a datagram is certainly accepted.
     const REACH: u64 = (WORDS - 1) * 64;
 
     #[test]
     fn counters_may_overtake_each_other_within_the_window() {
         let mut window = Window::default();
-        // 7919 is prime: every counter below REACH comes once, far out of order.
+        // 7919 is prime: every counter below REACH occurs once, far out of order.
         for step in 0..REACH {
             let counter = 64 + step * 7919 % REACH;
             assert!(window.accept(0, counter));

@@ -338,10 +338,11 @@ fn readiness_is_repeated_until_heard_and_told_once() {
 }
 
 #[test]
-fn messages_of_rendezvous_and_transport_are_not_for_the_machine() {
+fn messages_of_rendezvous_transport_and_event_loggers_are_not_for_the_machine() {
     let mut solo = member();
     solo.hears(5, Message::Hello { node: 5, port: 0 });
     solo.hears(5, Message::Roster { part: 0, parts: 1, addresses: vec![] });
     solo.hears(5, Message::Transport { word: vec![1] });
+    solo.hears(5, Message::Logger { word: vec![1] });
     assert_eq!(solo.asked(), []);
 }

@@ -4,14 +4,14 @@ use std::fs;
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
-use rdma_heartbeat::launch::{self, LaunchData};
-use rdma_heartbeat::segment::Phase;
-use rdma_heartbeat::status;
+use node_abi::launch::{self, LaunchData};
+use node_abi::segment::Phase;
+use rdma_heartbeat::report::status;
 use serde_json::{Value, json};
 
 use crate::cluster::{Node, eventually};
 use crate::end::Carrier;
-use crate::line::{Ask, Line, Reply};
+use crate::line::{Ask, Line, Reply, expect};
 
 /// Port of node 0; node 1 takes any.
 const PORT: u16 = 7401;
@@ -35,7 +35,7 @@ pub fn measure(
     };
     line.say(&Ask::Daemon { launch: Box::new(launch.clone()), seconds })?;
     let (_node, here) = run(&launch, 0, own, seconds)?;
-    let there = crate::expect(line.hear()?, |reply| match reply {
+    let there = expect(line.hear()?, |reply| match reply {
         Reply::Daemon(value) => Some(value),
         _ => None,
     })?;

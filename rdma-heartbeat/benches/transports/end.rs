@@ -4,9 +4,9 @@ use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use platform::clock;
 use propagation::{Message, NodeId, Time};
-use rdma_heartbeat::clock;
-use rdma_heartbeat::network::Network;
+use rdma_heartbeat::session::network::Network;
 use rdma_heartbeat::transport::{AtOnce, Flags, SharedMemory, Thread, Udp, Verbs, Workshop};
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ impl End {
         let udp = Udp::new(socket.into()).map_err(|error| error.to_string())?;
         let launch = crate::cluster::launch(&[1, 1]);
         // The same job at both ends, whatever else their processes have done.
-        let launch = rdma_heartbeat::launch::LaunchData { job: 1, ..launch };
+        let launch = node_abi::launch::LaunchData { job: 1, ..launch };
         let network = Network::new(Box::new(udp), &launch, me, 0);
         let workshop = carrier.workshop(period)?;
         let mut flags = Flags::new(workshop, false, launch.key, me, 0, Duration::from_millis(500));

@@ -1,24 +1,22 @@
 //! What the two processes say to each other beside what is measured: lines of JSON over TCP.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use node_abi::launch::LaunchData;
+use platform::clock;
 use propagation::Time;
-use rdma_heartbeat::clock;
-use rdma_heartbeat::launch::LaunchData;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::daemons;
-use crate::end::{Carrier, EMITTER, End, OBSERVER};
-use crate::trial::{Burners, Emitted, Observed, Trial, Usage, Watch, emit, observe, sleep_through};
+use crate::end::{Carrier, End, OBSERVER};
+use crate::trial::{Burners, Emitted, Observed, Trial, Usage, Watch, observe, sleep_through};
 
-const PORT: u16 = 7400;
+pub const PORT: u16 = 7400;
 /// How long the other process may take to start, and a connection to come about.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the observer's process asks of the emitter's.
 #[derive(Serialize, Deserialize)]
@@ -66,9 +64,17 @@ pub struct Outcome {
     pub lasted: Duration,
 }
 
-fn write(stream: &mut TcpStream, value: &impl Serialize) -> Result<(), String> {
+pub fn write(stream: &mut TcpStream, value: &impl Serialize) -> Result<(), String> {
     let text = serde_json::to_string(value).map_err(|error| error.to_string())?;
     stream.write_all(format!("{text}\n").as_bytes()).map_err(|error| format!("the other process is gone: {error}"))
+}
+
+/// What the other side has answered, if it is what was asked for.
+pub fn expect<T>(reply: Reply, pick: impl Fn(Reply) -> Option<T>) -> Result<T, String> {
+    if let Reply::Failed(why) = reply {
+        return Err(format!("the emitter: {why}"));
+    }
+    pick(reply).ok_or_else(|| "the emitter gave another answer than asked for".into())
 }
 
 fn read<T: DeserializeOwned>(reader: &mut impl BufRead) -> Result<T, String> {
@@ -109,7 +115,7 @@ impl Line {
     fn compare_clocks(&mut self) -> Result<(), String> {
         for _ in 0..50 {
             let before = clock::now();
-            let theirs = crate::expect(self.ask(&Ask::Clock)?, |reply| match reply {
+            let theirs = expect(self.ask(&Ask::Clock)?, |reply| match reply {
                 Reply::Clock(time) => Some(time),
                 _ => None,
             })?;
@@ -146,7 +152,7 @@ impl Line {
     pub fn connect(&mut self, carrier: Carrier, period: Duration) -> Result<End, String> {
         let (mut end, port) = End::new(OBSERVER, self.own, carrier, period)?;
         self.say(&Ask::Connect { carrier, period, observer: (self.own, port) })?;
-        let port = crate::expect(self.hear()?, |reply| match reply {
+        let port = expect(self.hear()?, |reply| match reply {
             Reply::Connected { port } => Some(port),
             _ => None,
         })?;
@@ -162,7 +168,7 @@ impl Line {
         }
         // It goes on until it hears that it works here, too.
         self.say(&Ask::Stop)?;
-        crate::expect(self.hear()?, |reply| matches!(reply, Reply::Connected { .. }).then_some(()))?;
+        expect(self.hear()?, |reply| matches!(reply, Reply::Connected { .. }).then_some(()))?;
         end.look(clock::now());
         Ok(end)
     }
@@ -189,7 +195,7 @@ impl Line {
         let observed = observe(end);
         // It may be at work yet, if the observer has seen enough.
         self.say(&Ask::Stop)?;
-        let emitted = crate::expect(self.hear()?, |reply| match reply {
+        let emitted = expect(self.hear()?, |reply| match reply {
             Reply::Ran(emitted) => Some(emitted),
             _ => None,
         })?;
@@ -211,76 +217,4 @@ impl Line {
             lasted: observed.lasted,
         })
     }
-}
-
-/// The emitter's side of the conversation, for one observer.
-pub fn serve(own: IpAddr) -> Result<(), String> {
-    let listener = TcpListener::bind((own, PORT)).map_err(|error| format!("{own}: {error}"))?;
-    let (mut stream, _) = listener.accept().map_err(|error| error.to_string())?;
-    let _ = stream.set_nodelay(true);
-    let reader = BufReader::new(stream.try_clone().map_err(|error| error.to_string())?);
-    let (asked, asks) = channel();
-    // A thread of its own, so that a trial can be interrupted without a system call per heartbeat.
-    std::thread::spawn(move || {
-        for text in reader.lines().map_while(Result::ok) {
-            let ask = serde_json::from_str::<Ask>(&text).map_err(|error| error.to_string());
-            if asked.send(ask).is_err() {
-                return;
-            }
-        }
-    });
-    let (mut end, mut node) = (None, None);
-    while let Ok(ask) = asks.recv() {
-        let reply = match ask? {
-            Ask::Connect { carrier, period, observer } => {
-                let (mut new, at) = End::new(EMITTER, own, carrier, period)?;
-                new.meet(observer, (own, at));
-                write(&mut stream, &Reply::Connected { port: at })?;
-                connect(&mut new, &asks)?;
-                end = Some(new);
-                Reply::Connected { port: at }
-            }
-            Ask::Run(trial) => match &mut end {
-                Some(end) => {
-                    let _load = Burners::start(trial.load);
-                    Reply::Ran(emit(end, &trial, || matches!(asks.try_recv(), Ok(Ok(Ask::Stop)))))
-                }
-                None => Reply::Failed("there is no connection".into()),
-            },
-            Ask::Stop => {
-                drop(node.take());
-                continue;
-            }
-            Ask::Clock => Reply::Clock(clock::now()),
-            Ask::Daemon { launch, seconds } => match daemons::run(&launch, EMITTER, own, seconds) {
-                Ok((new, value)) => {
-                    node = Some(new);
-                    Reply::Daemon(value)
-                }
-                Err(why) => Reply::Failed(why),
-            },
-        };
-        write(&mut stream, &reply)?;
-    }
-    Ok(())
-}
-
-/// Sends heartbeats until both ends say that they work.
-fn connect(end: &mut End, asks: &Receiver<Result<Ask, String>>) -> Result<(), String> {
-    let begin = Instant::now();
-    let mut is_heard = false;
-    while !is_heard || !end.works() {
-        is_heard |= match asks.try_recv() {
-            Ok(_) => true,
-            Err(TryRecvError::Empty) => false,
-            Err(TryRecvError::Disconnected) => return Err("the observer is gone".into()),
-        };
-        end.tend();
-        end.beat();
-        if begin.elapsed() > PATIENCE {
-            return Err(format!("no connection by {} within {PATIENCE:?}", end.carrier.name()));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }

@@ -12,6 +12,7 @@
 //! | `end` | one end of a transport: the same code that `ringwatchd` runs |
 //! | `trial` | heartbeats for a while, and what the kernel counted meanwhile |
 //! | `line` | what the two processes say to each other |
+//! | `serve` | the emitter's process |
 //! | `daemons` | two real `ringwatchd` |
 
 use std::net::IpAddr;
@@ -21,7 +22,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use end::{Carrier, End};
-use line::{Line, Reply};
+use line::Line;
 use trial::{Load, Trial, Watch};
 
 #[path = "../../tests/cluster/mod.rs"]
@@ -29,6 +30,7 @@ mod cluster;
 mod daemons;
 mod end;
 mod line;
+mod serve;
 mod trial;
 
 /// Measures the transports between two processes.
@@ -90,9 +92,9 @@ const LADDER: [u64; 7] = [1, 2, 5, 10, 20, 50, 100];
 const DEFAULT_PERIODS: u32 = 10;
 
 fn main() -> Result<(), String> {
-    let _ = rdma_heartbeat::setup::prepare();
+    let _ = rdma_heartbeat::process::setup::prepare();
     match Arguments::parse().side {
-        Side::Serve { own } => line::serve(own),
+        Side::Serve { own } => serve::serve(own),
         Side::Measure { own, peer, carrier, scale, seconds, survive, silences, part } => {
             let mut line = Line::call(own, peer)?;
             let mut bench = Bench { line: &mut line, carrier, scale, seconds: Duration::from_secs(seconds) };
@@ -214,12 +216,4 @@ impl Bench<'_> {
         }
         Ok(())
     }
-}
-
-/// What the other side has answered, if it is what was asked for.
-fn expect<T>(reply: Reply, pick: impl Fn(Reply) -> Option<T>) -> Result<T, String> {
-    if let Reply::Failed(why) = reply {
-        return Err(format!("the emitter: {why}"));
-    }
-    pick(reply).ok_or_else(|| "the emitter gave another answer than asked for".into())
 }

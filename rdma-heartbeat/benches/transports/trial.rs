@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use platform::clock;
 use propagation::Time;
-use rdma_heartbeat::clock;
 use serde::{Deserialize, Serialize};
 
 use crate::end::{Carrier, End};

@@ -4,11 +4,12 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::process::ExitCode;
 
 use nix::fcntl::{FcntlArg, fcntl};
-use rdma_heartbeat::allocations::Counting;
-use rdma_heartbeat::control::Control;
-use rdma_heartbeat::launch::{CONTROL_FD, LIFE_FD, SEGMENT_FD, UDP_FD};
-use rdma_heartbeat::versions::RELEASE;
-use rdma_heartbeat::{daemon, logging, offload, setup};
+use node_abi::launch::{CONTROL_FD, LIFE_FD, LOGGER_FD, SEGMENT_FD, UDP_FD};
+use node_abi::versions::RELEASE;
+use rdma_heartbeat::process::allocations::Counting;
+use rdma_heartbeat::process::{logging, setup};
+use rdma_heartbeat::session::control::Control;
+use rdma_heartbeat::{daemon, offload};
 
 const HELP: &str = "\
 ringwatchd watches one node of one MPI job. mpirun starts it on every node of a
@@ -23,14 +24,15 @@ hand. See 'ringwatch status' for what it sees.
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The job is over here, or this daemon has ended it: nothing is left to do.
+/// The job is over here, or this daemon has ended it: no work remains.
 const DONE: u8 = 0;
 /// Something failed; another start may work.
 const FAILED: u8 = 1;
-/// It was not started as it must be, and another start will not help.
+/// It was started in a wrong way, and another start will not help.
 const MISUSED: u8 = 2;
 
 fn main() -> ExitCode {
+    setup::drop_driver_variables();
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     ExitCode::from(match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => serve(),
@@ -61,12 +63,13 @@ fn serve() -> u8 {
     // A job on one node has no network.
     let socket = adopt(UDP_FD);
     let _life = adopt(LIFE_FD);
+    let logger = adopt(LOGGER_FD);
     setup::be_called_by_name();
     setup::share_one_heap();
-    setup::detach(LIFE_FD.unsigned_abs() + 1);
+    setup::detach(LOGGER_FD.unsigned_abs() + 1);
     setup::give_up_privileges();
     setup::go_on_when_the_runtime_ends();
-    let ended = daemon::run(control, socket, &segment);
+    let ended = daemon::run(control, socket, &segment, logger);
     logging::finish();
     match ended {
         Ok(()) => DONE,
@@ -77,7 +80,7 @@ fn serve() -> u8 {
     }
 }
 
-/// Carries the part of another host in its job.
+/// Runs the part of another host in its job.
 fn serve_host(host: &str) -> u8 {
     let (Some(input), Some(output)) = (adopt(0), adopt(1)) else {
         eprintln!("ringwatchd: --for {host} needs its standard input and output.");
@@ -99,9 +102,9 @@ fn serve_host(host: &str) -> u8 {
 
 /// Takes over a descriptor that the parent left open.
 fn adopt(descriptor: i32) -> Option<OwnedFd> {
-    // SAFETY: only used to ask whether the descriptor is open.
+    // SAFETY: only checks whether the descriptor is open.
     let probe = unsafe { BorrowedFd::borrow_raw(descriptor) };
     fcntl(probe, FcntlArg::F_GETFD).ok()?;
-    // SAFETY: it is open, nothing in this process has opened it, and each is adopted once.
+    // SAFETY: it is open, no code of this process has opened it, and each is adopted once.
     Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

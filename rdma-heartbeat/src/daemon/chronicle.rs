@@ -1,60 +1,60 @@
-//! What this daemon writes into the history, and how it comes to node 0.
+//! Records events of this daemon for the history, and sends them to node 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use node_abi::greeting::ToolKey;
+use node_abi::launch::{LAST_JOBS, Startup};
+use node_abi::segment::{Entry, RaisedError, Segment};
+use platform::clock;
+use platform::sink::{Sink, expand};
 use propagation::{Message, NodeId, Time};
 use tracing::warn;
 
 use super::{Daemon, Ending};
-use crate::clock;
-use crate::greeting::ToolKey;
 use crate::history::courier::{Collector, Reporter, Told};
 use crate::history::feed::Feed;
-use crate::history::{Event, History, Lines, Measure, micros};
-use crate::launch::Startup;
-use crate::segment::{Entry, RaisedError, Segment};
-use crate::sink::{Sink, expand};
+use crate::history::{Event, History, Lines, Measure, archive, micros};
 
-/// Shortest time between two messages with the same records.
+/// Minimum time between two messages with the same records.
 const RESEND: Duration = Duration::from_millis(20);
 /// How long node 0 waits at the end of a job with failures for the last records of the others.
 const SETTLE: Duration = Duration::from_millis(20);
-/// How long every node stays at the end of a job whose history is kept, if what it has measured does not get through.
+/// How long every node stays at the end of a job with a history, if its measurements do not get through.
 const PARTING: Duration = Duration::from_secs(1);
-/// So much older than itself may be what a daemon tells of that took over from another one.
+/// Maximum age of a moment that a daemon reports anew after it has replaced another one.
 const LATE_NEWS: Duration = Duration::from_secs(10);
-/// Most times in one record of a distribution: it has to fit into a frame.
+/// Maximum number of times in one record of a distribution, so that it fits into a frame.
 const TIMES: usize = 48;
 
-/// The history and all that belongs to it.
+/// The state of the history.
 pub(super) struct Chronicle {
     history: History,
     host: String,
     me: NodeId,
-    /// At every node but 0.
+    /// At every node except 0.
     reporter: Option<Reporter>,
     collector: Collector,
     pub(super) feed: Option<Feed>,
-    /// Whom this node suspects.
+    /// The node that this node suspects.
     suspect: Option<NodeId>,
-    /// Questions that go on: to whom, and when the last one was asked. Each is one event.
+    /// Pending questions: the receiver, and the time of the last one. Each is one event.
     asked: BTreeMap<NodeId, Time>,
     timeout: Duration,
-    /// Whose death is under way.
+    /// Ranks that are being killed.
     fenced: BTreeSet<u32>,
-    /// The life of node 0's daemon that has had the records.
+    /// Incarnation of node 0's daemon that has received the records.
     life_of_node_0: u32,
-    /// When this daemon took over from another one.
+    /// When this daemon replaced another one.
     took_over: Option<Time>,
-    /// By slot: how much of the log the rank has reported to MPI.
+    /// By slot: number of log entries that the rank has reported to MPI.
     raised: Vec<u32>,
-    /// By slot: how many errors of MPI the rank had noted.
+    /// By slot: number of MPI errors that the rank has noted.
     errors: Vec<u32>,
-    /// Whether the history is kept, and so what was measured belongs into it.
+    /// Whether the user asked for the history in a file, so that measurements are recorded.
     kept: bool,
-    /// At node 0: whose measurements are complete.
+    /// At node 0: nodes whose measurements are complete.
     parted: BTreeSet<NodeId>,
 }
 
@@ -62,13 +62,19 @@ impl Chronicle {
     pub(super) fn new(startup: &Startup, host: &str) -> Self {
         let (launch, me) = (&startup.launch, startup.me);
         let pattern = launch.parameters.events.as_str();
-        let path = (me == 0 && !pattern.is_empty()).then(|| expand(pattern, host, &launch.nspace, me));
-        let sink = path.and_then(|path| {
-            Sink::open(Path::new(&path)).map_err(|error| warn!(%error, path, "the history is not written")).ok()
-        });
+        let is_path = !pattern.is_empty() && pattern != LAST_JOBS;
+        let sink = match pattern {
+            _ if me != 0 => None,
+            LAST_JOBS => archive::folder().and_then(|folder| archive::sink(&folder, &launch.nspace, launch.job).ok()),
+            _ if is_path => {
+                let path = expand(pattern, host, &launch.nspace, me);
+                Sink::open(Path::new(&path)).map_err(|error| warn!(%error, path, "the history is not written")).ok()
+            }
+            _ => None,
+        };
         let resend = launch.parameters.period.max(RESEND);
         Self {
-            history: History::new(&launch.nspace, me, sink),
+            history: History::new(&launch.nspace, launch.hosts.clone(), me, sink),
             host: host.to_owned(),
             me,
             reporter: (me != 0).then(|| Reporter::new(startup.incarnation, resend)),
@@ -84,12 +90,12 @@ impl Chronicle {
             took_over: (startup.incarnation > 0).then(clock::now),
             raised: Vec::new(),
             errors: Vec::new(),
-            kept: !pattern.is_empty(),
+            kept: is_path,
             parted: BTreeSet::new(),
         }
     }
 
-    /// Something happened here.
+    /// Records an event of this node.
     pub(super) fn note(&mut self, at: Time, event: Event) {
         if let Some(reporter) = &mut self.reporter {
             reporter.add(&Told { at_us: micros(at), host: self.host.clone(), event: event.clone() });
@@ -97,19 +103,19 @@ impl Chronicle {
         self.note_here(at, event);
     }
 
-    /// The same, for nobody but who asks this node.
+    /// The same, but only for queries of this node.
     pub(super) fn note_here(&mut self, at: Time, event: Event) {
         self.history.add(self.me, &self.host, at, event);
     }
 
-    /// A rank of this node was killed; what is killed twice has only not gone yet.
+    /// Records that a rank of this node was killed. A repeated kill is no new event.
     pub(super) fn note_fenced(&mut self, at: Time, rank: u32) {
         if self.fenced.insert(rank) {
             self.note(at, Event::Fenced { rank });
         }
     }
 
-    /// Whom this node suspects now, and when it last heard from it: an event when that begins.
+    /// Records the node that this node begins to suspect, and the time of its last heartbeat.
     pub(super) fn note_suspect(&mut self, at: Time, suspect: Option<NodeId>, heard: Option<Time>) {
         let before = std::mem::replace(&mut self.suspect, suspect);
         if let Some(peer) = suspect.filter(|_| suspect != before) {
@@ -117,7 +123,7 @@ impl Chronicle {
         }
     }
 
-    /// A member sends a message: node 0's question to a node is an event when it is asked for the first time.
+    /// Records node 0's first question to a node, when a member sends it.
     pub(super) fn note_question(&mut self, at: Time, to: NodeId, message: &Message) {
         if !matches!(message, Message::Probe) || self.me != 0 {
             return;
@@ -128,7 +134,7 @@ impl Chronicle {
         }
     }
 
-    /// Looks at what the ranks of this node have raised since the last time.
+    /// Records errors of this node's ranks since the last call.
     fn look(&mut self, now: Time, segment: &Segment) {
         self.raised.resize(segment.slots() as usize, 0);
         self.errors.resize(segment.slots() as usize, 0);
@@ -155,13 +161,13 @@ impl Chronicle {
         }
     }
 
-    /// Whether the daemon before this one has told of such a moment long since.
+    /// Whether the previous daemon reported such a moment long ago.
     fn was_told(&self, at: Time, now: Time) -> bool {
-        // What is older than half an hour seems to lie in the future.
+        // A moment more than half an hour ago appears to be in the future.
         self.took_over.is_some_and(|began| at + LATE_NEWS < began || at > now + LATE_NEWS)
     }
 
-    /// A message about records arrived; the answer goes back to its sender.
+    /// Handles a message about records; returns the answer to its sender.
     pub(super) fn take(&mut self, now: Time, from: NodeId, message: &Message) -> Option<Message> {
         match message {
             Message::Records { incarnation, first, sent_us, lines } if self.me == 0 => {
@@ -197,14 +203,15 @@ impl Chronicle {
 
     pub(super) fn deadline(&self, now: Time, is_ring: bool) -> Time {
         let busy = self.feed.as_ref().is_some_and(|feed| feed.is_busy(self.history.lines()));
-        let callers = if busy { now + Duration::from_millis(1) } else { Time::MAX };
-        // Before there is a ring nothing is sent.
+        let callers =
+            if busy { now + Duration::from_millis(1) } else { self.feed.as_ref().map_or(Time::MAX, Feed::deadline) };
+        // Nothing is sent before there is a ring.
         self.reporter.as_ref().filter(|_| is_ring).map_or(Time::MAX, Reporter::deadline).min(callers)
     }
 }
 
 impl Daemon {
-    /// Does what time asks for; costs nothing while nobody has died.
+    /// Does all work that is due; costs nothing before the first death.
     pub(super) fn continue_chronicle(&mut self, now: Time) {
         if !self.segment.is_empty() {
             self.chronicle.look(now, &self.segment);
@@ -221,7 +228,7 @@ impl Daemon {
         self.chronicle.serve(now);
     }
 
-    /// How much longer this node stays at the end of the job, because records may be on their way.
+    /// How much longer this node stays at the end of the job for records in transit.
     pub(super) fn time_to_settle(&self) -> Duration {
         let failed = !self.job.graves().is_empty() && self.network.is_some();
         match () {
@@ -231,7 +238,7 @@ impl Daemon {
         }
     }
 
-    /// Whether that is over, or everything has arrived before.
+    /// Whether that time is over, or everything has arrived.
     pub(super) fn has_settled(&self, ending: &Ending, now: Time) -> bool {
         let has_parted = |node| self.chronicle.parted.contains(&node) || self.job.dead_nodes().any(|dead| dead == node);
         let complete = match &self.chronicle.reporter {
@@ -241,7 +248,7 @@ impl Daemon {
         now >= ending.settled_at || (self.chronicle.kept && complete)
     }
 
-    /// Puts what was measured into a history that is kept.
+    /// Records measurements in a history that is kept.
     pub(super) fn say_farewell(&mut self, now: Time) {
         if !self.chronicle.kept || !self.link.is_ring() {
             return;

@@ -1,37 +1,38 @@
-//! What arrives.
+//! Handles inputs.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use node_abi::hosts::Hosts;
+use node_abi::launch::{Spawned, ToDaemon};
+use node_abi::versions;
 use propagation::{EndReason, Message, NodeId, NodeReason, RankReason, Time};
 use tracing::{error, info, warn};
 
 use super::outcome::rank_reason;
 use super::{Daemon, Link};
-use crate::control::Received;
+use crate::detector::runtime::Loss;
+use crate::detector::watch::Sighting;
 use crate::history::Event;
-use crate::launch::{Spawned, ToDaemon};
-use crate::network::DATAGRAMS_PER_TURN;
 use crate::offload::ToService;
-use crate::poller::Token;
-use crate::refusing::is_misplaced;
-use crate::rendezvous::{Step, roster_messages};
-use crate::runtime::Loss;
-use crate::versions;
-use crate::watch::Sighting;
+use crate::process::token::Token;
+use crate::session::control::Received;
+use crate::session::misplaced::is_misplaced;
+use crate::session::network::DATAGRAMS_PER_TURN;
+use crate::session::rendezvous::{Step, roster_messages};
 
-/// How long a rank may live on after it has left the runtime without a word: it has closed its descriptors, say, so
-/// that MPI holds it dead, and nobody would end it.
+/// How long a rank may live after it has left the runtime unexpectedly. For example, it has closed its descriptors, so
+/// that MPI holds it dead and no process would end it.
 const HANGING: Duration = Duration::from_secs(1);
 
 impl Daemon {
-    /// Serves what became readable.
+    /// Handles a descriptor that has become readable.
     pub(super) fn take(&mut self, token: Token, now: Time) {
         match token {
             Token::Control => self.take_packets(now),
             Token::Network => self.take_datagrams(now),
             Token::Runtime => {
-                // What it said before it ended, it said: above all that the job is over.
+                // Packets from before its end are valid, above all that the job is over.
                 self.take_packets(now);
                 self.runtime.end(now);
                 if let Some(descriptor) = self.runtime.descriptor() {
@@ -54,11 +55,13 @@ impl Daemon {
                 }
                 self.sightings = sightings;
             }
-            // The answers are heard when time asks for them, in every turn.
+            // Answers are handled when they are due, in every turn.
             Token::Inquiry => self.watch.bell().clear(),
             Token::Status => self.take_questions(now),
             Token::Feed => self.take_callers(now),
             Token::Offload => self.take_service(now),
+            Token::Logger => self.take_ranks(now),
+            Token::Writer(number) => self.hear_writer(now, number),
         }
     }
 
@@ -86,12 +89,12 @@ impl Daemon {
             ToDaemon::RankLost { rank, .. } if self.job.node_of(rank).is_none() => {
                 warn!(rank, "the runtime reports a rank that is not in the job");
             }
-            // It left in order; what its process does afterwards is not MPI's.
+            // It left in order; what its process does afterwards does not concern MPI.
             ToDaemon::RankLost { rank, .. } if self.watch.has_finalised(rank, &self.segment) => {}
             ToDaemon::RankLost { rank, .. } if self.is_watched_elsewhere(rank) => {}
-            // Only its own node knows whether it has come to MPI after all.
+            // Only its own node knows whether it uses MPI after all.
             ToDaemon::RankLost { rank, .. } if self.startup.is_program(rank) && !self.is_here(rank) => {}
-            // It is about to end, and its process will tell how.
+            // It is about to end, and the end of its process will show the reason.
             ToDaemon::RankLost { rank, .. } if self.watch.is_watched(rank, &self.segment) => {
                 self.hung_up.push((rank, now + HANGING));
             }
@@ -117,7 +120,7 @@ impl Daemon {
         }
     }
 
-    /// A job is about to be started whose ranks are watched, too.
+    /// Handles a job that is about to be started, whose ranks are watched, too.
     fn spawned(&mut self, spawned: Spawned, now: Time) {
         if self.startup.spawned.contains(&spawned) {
             return;
@@ -135,13 +138,13 @@ impl Daemon {
         }
     }
 
-    /// Whether the `ringwatchd` of another node knows more about a rank than the runtime: whether it had finalised.
+    /// Whether another node's `ringwatchd` knows more about a rank than the runtime: whether it had finalised.
     fn is_watched_elsewhere(&mut self, rank: u32) -> bool {
         let node = self.job.node_of(rank);
         self.startup.launch.ranks_register && node != Some(self.startup.me) && self.job.all_ready()
     }
 
-    /// Whether those who have spawned a rank of this node wait in MPI for it to leave `MPI_Init`.
+    /// Whether the spawning ranks of a rank of this node wait in MPI for it to leave `MPI_Init`.
     fn is_awaited_here(&self, rank: u32) -> bool {
         self.startup.is_awaited(rank) && self.is_here(rank)
     }
@@ -150,7 +153,7 @@ impl Daemon {
         self.job.node_of(rank) == Some(self.startup.me)
     }
 
-    /// Whether it is no rank, but a program without MPI on this node: its end is no failure.
+    /// Whether it is a program without MPI on this node: its end is no failure.
     fn is_program_here(&self, rank: u32) -> bool {
         let has_come = || self.startup.launch.ranks_register && self.watch.has_come(rank, &self.segment);
         self.startup.is_program(rank) && self.is_here(rank) && !has_come()
@@ -167,14 +170,15 @@ impl Daemon {
                 self.perform(now);
             }
             Link::Meeting(_) | Link::Offloaded(_) => {
+                let who = self.startup.launch.hosts.node(node);
                 let sentence =
-                    format!("node {node} was lost before the nodes of the job had found each other; the job is ended");
+                    format!("{who} was lost before the nodes of the job had found each other; the job is ended");
                 self.end_job(EndReason::InitFailure, sentence, now);
             }
         }
     }
 
-    /// Ends the ranks that have left the runtime and live on.
+    /// Kills ranks that have left the runtime and live on.
     pub(super) fn end_hanging(&mut self, now: Time) {
         while let Some(index) = self.hung_up.iter().position(|(_, until)| now >= *until) {
             let (rank, _) = self.hung_up.swap_remove(index);
@@ -184,7 +188,7 @@ impl Daemon {
         }
     }
 
-    /// A rank of this node, or one that the runtime reports.
+    /// Handles the death of a rank of this node, or of one that the runtime reports.
     pub(super) fn rank_is_dead(&mut self, rank: u32, reason: RankReason, now: Time) {
         if self.job.is_dead(rank)
             || self.is_program_here(rank)
@@ -195,14 +199,14 @@ impl Daemon {
             return;
         }
         let is_early = self.is_awaited_here(rank) && !self.watch.has_initialised(rank, &self.segment);
-        // First, so that it is true before anybody hears of it.
+        // First, so that the record is correct before other processes learn of it.
         self.chronicle.note(now, Event::Observed { rank, reason: rank_reason(reason) });
         self.fence(rank, now);
         self.watch.left(rank, &self.segment);
         let reason = if is_early { RankReason::Early } else { reason };
         match &mut self.link {
             Link::Offloaded(host) => {
-                // Until it comes back as a fact: the service may be lost with it.
+                // Kept until it returns as a fact: the service may be lost with it.
                 self.waiting.push((rank, reason));
                 host.announce(rank, reason);
             }
@@ -230,7 +234,7 @@ impl Daemon {
                 }
                 let rank = self.segment.rank(slot);
                 self.watch.pinned(slot, &self.segment);
-                // It was declared before it registered, or it comes when all is over.
+                // It was declared dead before it registered, or it registers when everything is over.
                 if self.job.is_dead(rank) || self.resigned || self.ending.as_ref().is_some_and(|ending| ending.fences) {
                     self.fence(rank, now);
                 }
@@ -238,8 +242,8 @@ impl Daemon {
         }
     }
 
-    /// Takes one datagram if there is time: another look would mostly find nothing, and the poller tells if not. Takes
-    /// all if there is not, because a heartbeat among them may spare its sender a suspicion.
+    /// Takes one datagram if there is time: a further attempt would mostly find nothing, and the poller reports if not.
+    /// If there is no time it takes all, because a heartbeat among them may prevent a suspicion.
     pub(super) fn take_datagrams(&mut self, now: Time) {
         let most = if now < self.link_deadline() { 1 } else { DATAGRAMS_PER_TURN };
         for _ in 0..most {
@@ -251,7 +255,7 @@ impl Daemon {
         }
     }
 
-    /// Takes the heartbeats that came since the last turn, each at the time at which it came.
+    /// Takes heartbeats that have arrived since the last turn, each with its time of arrival.
     pub(super) fn take_heartbeats(&mut self, now: Time) {
         for _ in 0..DATAGRAMS_PER_TURN {
             let Some((datagram, at)) = self.network.as_mut().and_then(|network| network.receive_heartbeat(now)) else {
@@ -259,7 +263,7 @@ impl Daemon {
             };
             match datagram {
                 Some((from, address, message)) => self.take_message(at, from, address, message),
-                // It may look like a heartbeat to the kernel, which does not know the difference.
+                // The kernel cannot distinguish it from a heartbeat.
                 None => self.hear_refusal(now),
             }
         }
@@ -279,6 +283,7 @@ impl Daemon {
                     network.send(from, &answer);
                 }
             }
+            Link::Ring(_) if matches!(message, Message::Logger { .. }) => self.hear_logger(now, from, &message),
             Link::Ring(_) if matches!(message, Message::AllStopped { .. } | Message::JobSuspended) => {
                 self.hear_of_suspension(now, from, &message);
             }
@@ -298,7 +303,7 @@ impl Daemon {
         }
     }
 
-    /// At node 0: a node takes no part.
+    /// At node 0: handles a node that takes no part.
     fn hear_refusal(&mut self, now: Time) {
         let refusal = self.network.as_mut().and_then(|network| network.take_refusal());
         let Some(refusal) = refusal.filter(|_| self.startup.me == 0 && self.ending.is_none()) else { return };
@@ -306,13 +311,13 @@ impl Daemon {
             rendezvous.refused(now, refusal, &mut self.steps);
             self.follow_steps(now);
         } else if !refusal.problem.is_empty() && !self.job.all_ready() {
-            // It has called and knows what came of that. Whatever a running job hears is old, or of a machine that is to
-            // serve a host anew, and costs that node at most.
+            // The sender of a late refusal has called and knows the result. A running job only receives old ones, or
+            // one of a machine that is to serve a host anew; the latter affects at most that node.
             self.end_job(EndReason::InitFailure, versions::sentence(&[refusal]), now);
         }
     }
 
-    /// The roster that it was sent got lost, or it is a new incarnation.
+    /// Answers a node that lacks the roster: its copy was lost, or it is a new incarnation.
     fn answer_late_caller(&mut self, from: NodeId, address: std::net::SocketAddr) {
         let Some(network) = &mut self.network else { return };
         if self.startup.me == 0 && self.ending.is_none() {
@@ -335,11 +340,11 @@ impl Daemon {
                 }
                 Step::Complete(roster) => {
                     info!(nodes = roster.len(), "rendezvous is complete");
-                    self.control.send(&crate::launch::FromDaemon::Roster(roster.clone()));
+                    self.control.send(&node_abi::launch::FromDaemon::Roster(roster.clone()));
                     self.join(roster, now);
                 }
                 Step::Missing(nodes) => {
-                    let sentence = sentence_about_missing(&nodes);
+                    let sentence = sentence_about_missing(&nodes, &self.startup.launch.hosts);
                     self.end_job(EndReason::InitFailure, sentence, now);
                 }
                 Step::Refused(refusals) => {
@@ -357,8 +362,8 @@ impl Daemon {
         let (pid, me) = (self.runtime.pid(), self.startup.me);
         if self.finished {
             info!(pid, "the runtime daemon has left after the end of its ranks");
-            // It leaves like this, too, when it has lost prterun and killed its ranks. Which of the two it is, the others say,
-            // or their silence.
+            // Its end looks the same when it has lost prterun and killed its ranks. Messages of the other nodes, or
+            // their silence, distinguish the two.
             if me == 0 || loss == Loss::Stopped {
                 self.leave(now);
             } else {
@@ -366,7 +371,7 @@ impl Daemon {
             }
             return;
         }
-        error!(pid, ?loss, "the runtime daemon is lost");
+        error!(pid, reason = loss.word(), "the runtime daemon is lost");
         self.chronicle.note(now, Event::RuntimeLost { pid, reason: loss.word().into() });
         self.fence_all(now);
         if me == 0 {
@@ -382,7 +387,7 @@ impl Daemon {
         if loss == Loss::Stopped && self.fence_is_on() {
             self.fence_runtime(now);
         }
-        // From here on the ranks die with their node, not each for itself.
+        // From here on the ranks die with their node, not individually.
         self.resigned = true;
         match &mut self.link {
             Link::Offloaded(host) if host.is_joined() => host.tell(&ToService::Resign),
@@ -395,13 +400,9 @@ impl Daemon {
     }
 }
 
-fn sentence_about_missing(nodes: &[u32]) -> String {
-    const NAMED: usize = 16;
-    let names: Vec<_> = nodes.iter().take(NAMED).map(u32::to_string).collect();
-    let more = if nodes.len() > NAMED { format!(" and {} more", nodes.len() - NAMED) } else { String::new() };
-    let noun = if nodes.len() == 1 { "node" } else { "nodes" };
+fn sentence_about_missing(nodes: &[u32], hosts: &Hosts) -> String {
     format!(
-        "{noun} {}{more} did not report to the node of mpirun over the network (is there a ringwatch that fits its PMIx and PRRTE?); the job is ended",
-        names.join(", ")
+        "{} did not report to the node of mpirun over the network (does a firewall stop UDP between them?); the job is ended",
+        hosts.nodes(nodes)
     )
 }

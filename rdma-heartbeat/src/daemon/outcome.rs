@@ -1,28 +1,29 @@
-//! What follows from the inputs: facts, the end of the job, the end of this node.
+//! Carries out outcomes of inputs: facts, the end of the job, the end of this node.
 
 use std::time::Duration;
 
+use node_abi::launch::{End, FromDaemon, Known};
+use node_abi::segment::{Entry, FLAG_ENDED, FLAG_HELD};
+use platform::say::say;
 use propagation::{Action, EndReason, Fact, Message, NodeReason, RankReason, StopReason, Subject, Time};
 use tracing::{error, info, warn};
 
 use super::{Daemon, Ending, Link};
 use crate::history::Event;
-use crate::launch::{End, FromDaemon, Known};
-use crate::logging;
-use crate::segment::{Entry, FLAG_ENDED, FLAG_HELD};
+use crate::process::logging;
 
 /// How long the plugin may take to end its runtime daemon in order, before that is killed.
 const ORDERLY: Duration = Duration::from_millis(50);
-/// How long a runtime daemon that is stopped is left alone at most after an end in order.
+/// How long a stopped runtime daemon is tolerated after an end in order.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl Daemon {
-    /// Carries out what the member asks for.
+    /// Carries out the member's actions.
     pub(super) fn perform(&mut self, now: Time) {
         if let Link::Ring(member) = &self.link {
             self.chronicle.note_suspect(now, member.suspect(), member.last_heartbeat());
         }
-        // What is carried out may lead to further actions; and the memory is kept for the next time.
+        // An action may lead to further ones. The buffer is kept for the next call.
         while !self.actions.is_empty() {
             let mut batch = std::mem::take(&mut self.actions);
             for action in batch.drain(..) {
@@ -36,7 +37,7 @@ impl Daemon {
                     }
                     Action::Deliver(fact) => self.deliver(&fact, now),
                     Action::Stop(reason) => self.stop(reason, now),
-                    // Nobody would let them go on again, or they are not to be stopped.
+                    // The ranks would never be released, or must not be stopped.
                     Action::Hold if self.ending.is_some() || !self.fence_is_on() => {}
                     Action::Hold => {
                         warn!("no contact with the node of mpirun; the ranks of this node wait");
@@ -68,7 +69,7 @@ impl Daemon {
 
     pub(super) fn deliver(&mut self, fact: &Fact, now: Time) {
         let Some(news) = self.job.learn(fact, now) else { return };
-        // Before anybody hears of it, so that it is true.
+        // First, so that the record is correct before other processes learn of it.
         for rank in &news.ranks {
             if self.job.node_of(*rank) == Some(self.startup.me) {
                 self.fence(*rank, now);
@@ -78,6 +79,9 @@ impl Daemon {
         self.tell_of_ranks(news.ranks.clone(), news.why);
         if let Some(node) = news.node {
             self.record(Entry::Node(node));
+            if let Some(loggers) = &mut self.loggers {
+                loggers.node_is_dead(node);
+            }
         }
         match fact.subject {
             Subject::Node { node, reason } => {
@@ -107,7 +111,7 @@ impl Daemon {
         }
     }
 
-    /// Tells the ranks of this node that others are dead.
+    /// Reports deaths of other ranks to the ranks of this node.
     pub(super) fn tell_of_ranks(&mut self, ranks: Vec<u32>, why: String) {
         for rank in &ranks {
             self.record(Entry::Rank(*rank));
@@ -117,14 +121,14 @@ impl Daemon {
         }
     }
 
-    /// For the ranks, and for the daemon that replaces this one if it dies.
+    /// Writes the log, for the ranks, and for a daemon that replaces this one.
     fn record(&self, entry: Entry) {
         if !self.segment.append(entry) {
             error!(?entry, "the failure log of this node is full");
         }
     }
 
-    /// This node takes no further part.
+    /// Ends this node's part in the job.
     pub(super) fn stop(&mut self, reason: StopReason, now: Time) {
         if self.ending.is_some() {
             return;
@@ -137,7 +141,7 @@ impl Daemon {
                 if me == 0 {
                     self.chronicle.note(now, Event::Ended { why: "the job has finished".into() });
                 }
-                // The plugin may not have come to hear it from the runtime.
+                // The plugin may not have learned it from the runtime.
                 self.control
                     .send(&FromDaemon::End { reason: End::Announced(EndReason::Finished), sentence: String::new() });
                 self.leave(now);
@@ -159,16 +163,21 @@ impl Daemon {
                 (End::DeclaredDead, format!("node {me} ({}) has been declared dead by the others; {fate}", self.host))
             }
         };
-        // First: the runtime may see all ranks end, and end itself, before the plugin has read why.
+        // First: the runtime may see all ranks end, and end itself, before the plugin has read the reason.
         self.segment.set_flags(FLAG_ENDED);
         self.fence_all(now);
-        // It has no rank left that could go on, and prterun's word to hear.
+        // No rank is left that could continue, and it must receive prterun's order.
         self.runtime.release();
-        error!(reason = ?end, "{sentence}");
+        // The plugin, or this process, is about to tell the user the same.
+        if me == 0 && !logging::has_file() {
+            info!("{sentence}");
+        } else {
+            error!("{sentence}");
+        }
         self.chronicle.note(now, Event::Ended { why: sentence.clone() });
         if me == 0 && end == End::Announced(EndReason::LauncherLost) {
-            // The plugin is gone with prterun, and somebody has to tell the user.
-            logging::say(&format!("ringwatch: {sentence}"));
+            // The plugin has ended with prterun, so this process tells the user.
+            say(&format!("ringwatch: {sentence}"));
         }
         self.control.send(&FromDaemon::End { reason: end, sentence });
         let kills = self.fence_is_on();
@@ -179,7 +188,7 @@ impl Daemon {
             settled_at: now + self.time_to_settle(),
             // prterun ends itself: the plugin must report why to the user.
             runtime_ends_by: (kills && me != 0).then(|| now + ORDERLY),
-            // The others end it, unless they cannot reach it.
+            // The other nodes end it, unless they cannot reach it.
             kills_runtime: matches!(end, End::CutOff | End::DeclaredDead),
             fences: kills,
         });
@@ -206,14 +215,14 @@ impl Daemon {
         }
     }
 
-    /// Ends this daemon without ending anything else.
+    /// Ends this daemon without ending other processes.
     pub(super) fn leave(&mut self, now: Time) {
         self.segment.clear_flags(FLAG_HELD);
         self.watch.release(now, &self.segment);
         self.runtime.release();
         if self.ending.is_none() {
             if self.startup.me != 0 {
-                // Who follows this node need not wait for a ringwatchd in its place.
+                // The successor need not wait for a ringwatchd in its place.
                 self.chronicle.note_here(now, Event::Ended { why: "this node has left the job".into() });
             }
             self.say_farewell(now);
@@ -225,14 +234,14 @@ impl Daemon {
         self.ending.get_or_insert(Ending {
             exit_by,
             settled_at,
-            // Nobody would let one that is stopped go on once the job is over, and nobody is left to find it.
+            // After the job no process would continue a stopped one, or find it.
             runtime_ends_by: (fences && self.startup.me != 0).then_some(exit_by.min(now + LAST_WAIT)),
             kills_runtime: false,
             fences: false,
         });
     }
 
-    /// How long the others, and the plugin, may take to hear the last of this node.
+    /// Time limit for other nodes, and the plugin, to receive the last messages of this node.
     fn patience(&self) -> Duration {
         self.startup.launch.parameters.timeout * 2 + ORDERLY * 2
     }

@@ -1,15 +1,13 @@
-//! The job, or this daemon itself, is kept from running.
-
-use std::time::Duration;
+//! Handles pauses of the job, and of this daemon.
 
 use propagation::{Message, NodeId, Time};
 use tracing::warn;
 
 use super::{Daemon, Link};
-use crate::history::{Event, micros};
+use crate::history::{Event, micros, span};
 
 impl Daemon {
-    /// Tells node 0 while all ranks of this node are stopped.
+    /// Reports to node 0 while all ranks of this node are stopped.
     pub(super) fn look_for_suspension(&mut self, now: Time) {
         if !self.link.is_ring() || !self.suspension.is_due(now) {
             return;
@@ -38,7 +36,7 @@ impl Daemon {
         }
     }
 
-    /// At node 0: whether all ranks of the job are stopped, for which then nobody is to blame.
+    /// At node 0: whether all ranks of the job are stopped. Then stopped ranks are not declared dead.
     fn excuse_if_suspended(&mut self, now: Time) -> bool {
         let nodes = self.job.nodes_with_ranks();
         let suspended = self.suspension.holds(nodes, now);
@@ -53,17 +51,16 @@ impl Daemon {
         self.runtime.excuse(now);
     }
 
-    /// This daemon turns at `now`, and had asked to at `planned`.
+    /// Handles a turn at `now` that was planned for `planned`.
     pub(super) fn note_lateness(&mut self, planned: Time, now: Time) {
         self.regularity.turned(planned, now);
         let late = now.saturating_sub(planned);
         if late > self.startup.launch.parameters.timeout / 2 {
-            // On the ring the protocol sees this by its own deadlines.
+            // On the ring the protocol detects this by its own deadlines.
             if let Link::Meeting(rendezvous) = &mut self.link {
                 rendezvous.forgive(late);
             }
-            let late = Duration::from_micros(micros(late));
-            warn!(?late, "ringwatchd was kept from running");
+            warn!("ringwatchd was kept from running for {}", span(micros(late)));
             self.chronicle.note(now, Event::Late { us: micros(late) });
         }
     }

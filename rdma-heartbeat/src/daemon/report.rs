@@ -1,15 +1,16 @@
-//! The status report of this daemon.
+//! Builds the status report of this daemon.
 
+use node_abi::segment::Entry;
 use propagation::{Subject, Time};
 
 use super::outcome::{node_reason, rank_reason};
 use super::{Daemon, Link};
+use crate::detector::job::Grave;
 use crate::history::micros;
-use crate::job::Grave;
-use crate::network::{Counters, REJECTED_KINDS};
+use crate::logger::service::Loggers;
 use crate::offload::View;
-use crate::segment::Entry;
-use crate::status::{Dead, LocalRank, MOST_DEAD, Report};
+use crate::report::status::{Dead, LocalRank, MOST_DEAD, Report};
+use crate::session::network::{Counters, REJECTED_KINDS};
 
 impl Daemon {
     pub(super) fn take_questions(&mut self, now: Time) {
@@ -23,6 +24,9 @@ impl Daemon {
         if let Some(mut server) = self.status.take() {
             server.serve(now, &self.poller, || self.report(now));
             self.status = Some(server);
+        }
+        if let Some(feed) = &mut self.chronicle.feed {
+            feed.go_on(now, &self.poller);
         }
     }
 
@@ -48,9 +52,10 @@ impl Daemon {
         let host = if let Link::Offloaded(host) = &self.link { Some(host) } else { None };
         let counters = self.network.as_ref().map_or_else(Counters::default, |network| *network.counters());
         let flags = host.map_or_else(|| self.flags.counters(), |host| host.counters());
+        let host_of = |node| launch.hosts.get(node).map(ToOwned::to_owned);
         let named = |name: &str, value| (name.to_owned(), value);
         Report {
-            version: crate::versions::RELEASE.into(),
+            version: node_abi::versions::RELEASE.into(),
             job: launch.nspace.clone(),
             host: self.host.clone(),
             node: self.startup.me,
@@ -66,6 +71,7 @@ impl Daemon {
             },
             ring_order: launch.parameters.ring_order.clone(),
             ring: launch.ring.clone(),
+            hosts: launch.hosts.clone(),
             strategy: launch.parameters.strategy.name().into(),
             period_us: micros(launch.parameters.period),
             timeout_us: micros(launch.parameters.timeout),
@@ -73,10 +79,12 @@ impl Daemon {
             observer_means: view.observer_means,
             emitter: view.emitter,
             observer: view.observer,
+            emitter_host: view.emitter.and_then(host_of),
+            observer_host: view.observer.and_then(host_of),
             offload: host.map(|host| host.server().into()),
             offload_means: host.and_then(|host| host.means()).map(Into::into),
             last_heartbeat_us: view.last_heartbeat_us,
-            all_ready: self.segment.flags() & crate::segment::FLAG_ALL_READY != 0,
+            all_ready: self.segment.flags() & node_abi::segment::FLAG_ALL_READY != 0,
             dead: self.job.graves().iter().take(MOST_DEAD).map(|grave| self.describe(grave, now)).collect(),
             dead_total: self.job.graves().len(),
             counters: [
@@ -88,12 +96,14 @@ impl Daemon {
                 named("flags seen", flags.seen),
                 named("flags overtaken", flags.overtaken),
                 named("flags refused", flags.refused),
-                named("allocations", crate::allocations::count()),
+                named("allocations", crate::process::allocations::count()),
             ]
             .into(),
             rejected: REJECTED_KINDS.iter().zip(counters.rejected).map(|(kind, count)| named(kind, count)).collect(),
             lacks: self.refused.iter().map(|right| right.text().into()).collect(),
             ranks: (0..self.segment.slots()).map(|slot| self.describe_rank(slot)).collect(),
+            loggers: self.loggers.iter().flat_map(Loggers::holdings).collect(),
+            replacements: self.loggers.iter().flat_map(Loggers::replacements).collect(),
         }
     }
 
@@ -110,6 +120,7 @@ impl Daemon {
         };
         Dead {
             node,
+            host: node.and_then(|node| self.startup.launch.hosts.get(node)).map(ToOwned::to_owned),
             rank,
             age_us: micros(now.saturating_sub(grave.at)),
             reason,

@@ -1,16 +1,16 @@
-//! What another machine carries for this host.
+//! Connects the daemon with the machine that serves this host.
 
+use node_abi::launch::FromDaemon;
+use node_abi::segment::FLAG_HELD;
 use propagation::{Action, Fact, Message, NodeId, RankReason, StopReason, Subject, Time};
 use tracing::info;
 
 use super::{Daemon, Link};
 use crate::history::Event;
-use crate::launch::FromDaemon;
 use crate::offload::{News, ToService, View};
-use crate::segment::FLAG_HELD;
 
 impl Daemon {
-    /// Sends a message that is not the member's.
+    /// Sends a message that does not come from the member.
     pub(super) fn send(&mut self, to: NodeId, message: &Message) {
         match (&mut self.link, &mut self.network) {
             (Link::Offloaded(host), _) => host.send(to, message),
@@ -47,6 +47,7 @@ impl Daemon {
                 News::Arrived(from, message @ (Message::AllStopped { .. } | Message::JobSuspended)) => {
                     self.hear_of_suspension(now, from, &message);
                 }
+                News::Arrived(from, message @ Message::Logger { .. }) => self.hear_logger(now, from, &message),
                 News::Arrived(from, message) => {
                     if let Some(answer) = self.chronicle.take(now, from, &message) {
                         self.send(from, &answer);
@@ -58,7 +59,7 @@ impl Daemon {
         }
     }
 
-    /// The service is a member of the ring. Nobody knows what an earlier one came to announce.
+    /// Joins the ring through the service. An earlier service may have died before it announced everything.
     fn service_joined(&mut self, roster: Vec<std::net::SocketAddr>, now: Time) {
         self.control.send(&FromDaemon::Roster(roster));
         self.ready_told = false;
@@ -67,6 +68,7 @@ impl Daemon {
         let &View { emitter, observer, .. } = host.view();
         info!(?emitter, ?observer, server = host.server(), "is served");
         self.chronicle.note(now, Event::Watching { emitter, observer });
+        self.segment.let_ranks_in();
         dead.into_iter().for_each(|rank| host.announce(rank, RankReason::Reported));
         self.waiting.iter().for_each(|(rank, reason)| host.announce(*rank, *reason));
         if self.resigned {

@@ -1,9 +1,9 @@
-//! The way of records to node 0, without I/O.
+//! Transfers records to node 0. No I/O.
 //!
-//! A node sends what it has recorded at once, and again until node 0 has said how far it got. Node 0 takes records in
-//! order only, so that each arrives once; whoever was started again begins anew, and whoever finds that node 0 was,
-//! sends everything again that it still has: of the oldest records only their number is kept when there are too many,
-//! and where node 0 has not had them, its history says how many they were.
+//! A node sends its records at once, and repeats them until node 0 acknowledges. Node 0 accepts records only in order,
+//! so each arrives once. A restarted sender begins anew. If node 0 was restarted, a node sends all records that it
+//! still has. If there are too many, it keeps only the number of the oldest ones; if node 0 lacks them, its history
+//! contains their number.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,40 +13,40 @@ use serde::{Deserialize, Serialize};
 
 use super::{Event, micros};
 
-/// Most bytes of records in one message: fits into a frame.
+/// Maximum number of bytes of records in one message, which fits into a frame.
 const MOST_BYTES: usize = 1200;
-/// Most bytes of records that are kept for node 0: some 20,000 records.
+/// Maximum number of bytes of records kept for node 0: some 20,000 records.
 const MOST_KEPT: usize = 2 << 20;
-/// Most messages sent at once.
+/// Maximum number of messages sent at once.
 const BURST: usize = 8;
 
-/// A record on its way.
+/// A record in transit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
-    /// When, on the monotonic clock of the node that it happened on, in microseconds.
+    /// Time on the monotonic clock of the event's node, in microseconds.
     pub at_us: u64,
     /// The host of that node.
     pub host: String,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// The end of the way at every other node.
+/// The sender, at every node except 0.
 #[derive(Debug)]
 pub struct Reporter {
     incarnation: u32,
     resend: Duration,
     lines: VecDeque<Vec<u8>>,
-    /// Bytes of the lines.
+    /// Number of bytes of the lines.
     kept: usize,
-    /// How many came before the lines, and are kept no more.
+    /// Number of records before the lines that are not kept.
     omitted: u64,
     /// The last of them.
     last_omitted: Option<Told>,
-    /// How many node 0 has.
+    /// Number of records that node 0 has.
     heard: u64,
-    /// How many have been sent since the last time to start anew.
+    /// Number of records sent since the last restart of the transfer.
     sent: u64,
     again_at: Time,
 }
@@ -68,13 +68,13 @@ impl Reporter {
         }
     }
 
-    /// Whether this is the reporter of that life.
+    /// Whether this reporter belongs to that incarnation.
     #[must_use]
     pub fn is_life(&self, incarnation: u32) -> bool {
         self.incarnation == incarnation
     }
 
-    /// Something to be told. The oldest makes room for it where there is none.
+    /// Adds a record. If there is no room, the oldest is removed.
     pub fn add(&mut self, told: &Told) {
         let Ok(line) = serde_json::to_vec(told) else { return };
         self.kept += line.len();
@@ -87,7 +87,7 @@ impl Reporter {
         }
     }
 
-    /// What is to be sent to node 0 now.
+    /// Sends pending messages to node 0.
     pub fn tick(&mut self, now: Time, mut send: impl FnMut(Message)) {
         if now >= self.again_at {
             self.sent = self.heard;
@@ -106,7 +106,7 @@ impl Reporter {
         }
     }
 
-    /// The lines from the first on that has not been sent, as many as one message has room for.
+    /// The unsent lines, up to the size of one message.
     fn next_lines(&mut self) -> Vec<u8> {
         if self.sent < self.omitted {
             let line = self.omission();
@@ -126,14 +126,15 @@ impl Reporter {
         lines
     }
 
-    /// A line in place of those that are not kept and have not been sent.
+    /// A line in place of removed records that were not sent.
     fn omission(&self) -> Vec<u8> {
         let event = Event::Omitted { records: self.omitted - self.sent };
         let told = self.last_omitted.as_ref().map(|last| Told { event, ..last.clone() });
         told.and_then(|told| serde_json::to_vec(&told).ok()).unwrap_or_default()
     }
 
-    /// Node 0 has so many of this life's records. Fewer than before: it was started again.
+    /// Handles an acknowledgement: node 0 has this number of records of this incarnation. A lower number than before
+    /// means that it was restarted.
     pub fn heard(&mut self, count: u64) {
         let count = count.min(self.count());
         if count < self.heard {
@@ -143,41 +144,41 @@ impl Reporter {
         self.sent = self.sent.max(count);
     }
 
-    /// Node 0 may have been started again, and have nothing: it has all from the beginning.
+    /// Begins again, because node 0 may have been restarted without any records.
     pub fn begin_again(&mut self) {
         (self.heard, self.sent) = (0, 0);
     }
 
-    /// How many there have been.
+    /// Total number of records.
     fn count(&self) -> u64 {
         self.omitted + self.lines.len() as u64
     }
 
-    /// Whether node 0 has all.
+    /// Whether node 0 has all records.
     #[must_use]
     pub fn has_arrived(&self) -> bool {
         self.heard >= self.count()
     }
 
-    /// When [`Reporter::tick`] has something to do.
+    /// Time at which [`Reporter::tick`] has work.
     #[must_use]
     pub fn deadline(&self) -> Time {
         if self.sent < self.count() { Time::ZERO } else { self.again_at }
     }
 }
 
-/// What node 0 knows about one other node.
+/// State of node 0 about one other node.
 #[derive(Debug)]
 struct Source {
     incarnation: u32,
     count: u64,
-    /// The smallest difference seen between this node's clock and the other's, in microseconds, as of `seen_at`.
+    /// The smallest difference seen between this node's clock and the other's, in microseconds, at time `seen_at`.
     ahead_us: i128,
     seen_at: Time,
 }
 
 impl Source {
-    /// Takes another difference: that of a message which is on its way for longer is larger. Clocks drift apart, and one
+    /// Updates the difference. A message with a longer transit time shows a larger one. Clocks drift, and a clock
     /// stands still while its machine is suspended.
     fn compare(&mut self, now: Time, ahead_us: i128) {
         let drifted = self.ahead_us + i128::from(micros(now.saturating_sub(self.seen_at)) / DRIFT);
@@ -187,20 +188,20 @@ impl Source {
     }
 }
 
-/// Clocks drift apart by less than one part in so many (200 ppm; quartz and NTP stay below).
+/// Inverse of the maximum drift between clocks (200 ppm; quartz and NTP stay below).
 const DRIFT: u64 = 5000;
-/// What no message is late by, unless a clock has stood still.
+/// Upper bound of a message's delay, unless a clock has stood still.
 const JUMP: Duration = Duration::from_secs(1);
 
-/// The end of the way at node 0.
+/// The receiver, at node 0.
 #[derive(Debug, Default)]
 pub struct Collector {
     sources: BTreeMap<NodeId, Source>,
 }
 
 impl Collector {
-    /// Takes the parts of a [`Message::Records`]. Hands on what is new, with its moment on this node's clock, and
-    /// returns the answer.
+    /// Handles a [`Message::Records`]. Passes on new records, with their time on this node's clock, and returns the
+    /// answer.
     pub fn take(
         &mut self,
         from: NodeId,
@@ -246,7 +247,7 @@ mod tests {
         Told { at_us: 1000 * u64::from(n), host: "h2".into(), event: Event::Fenced { rank: n } }
     }
 
-    /// Passes messages on as long as there are any, except those that `lost` says; the other's clock is 5 s behind.
+    /// Delivers messages until there are none, except those that `lost` selects; the other clock is 5 s behind.
     fn exchange(
         reporter: &mut Reporter,
         collector: &mut Collector,
@@ -294,7 +295,7 @@ mod tests {
         );
     }
 
-    /// All that arrives until nothing is on its way any more.
+    /// All records that arrive until no message is in transit.
     fn everything(reporter: &mut Reporter, collector: &mut Collector) -> Vec<Told> {
         let (mut arrived, mut now) = (Vec::new(), Time::ZERO);
         while reporter.deadline() != Time::MAX {
@@ -341,7 +342,7 @@ mod tests {
         let mut collector = Collector::default();
         let line = serde_json::to_vec(&told(2)).unwrap();
         let mut moments = Vec::new();
-        // The first message is on its way for 4 ms, the second for 1 ms.
+        // The first message has a transit time of 4 ms, the second of 1 ms.
         for (first, way) in [(0, 4), (1, 1), (2, 4)] {
             let (sent, here) = (10 * MS, Duration::from_secs(5) + (10 + way) * MS);
             collector.take(7, here, (0, first, micros(sent)), &line, |at, _| moments.push(at - Duration::from_secs(5)));
@@ -353,7 +354,7 @@ mod tests {
     fn clocks_may_drift_and_one_may_have_stood_still() {
         let mut collector = Collector::default();
         let line = serde_json::to_vec(&told(0)).unwrap();
-        // When a message is sent by the other clock, and how long it is on its way, in milliseconds.
+        // Sending time on the other clock, and transit time, in milliseconds.
         let mut told_at = |first, (here, sent): (u64, u64)| {
             let mut moment = None;
             let (here, sent) = (Duration::from_millis(here), micros(Duration::from_millis(sent)));
@@ -361,11 +362,11 @@ mod tests {
             moment.unwrap()
         };
         assert_eq!(told_at(0, (5001, 0)), 5001);
-        // A day later the other clock is 2 s behind (23 ppm): nothing seems to have happened 2 s early.
+        // A day later the other clock is 2 s behind (23 ppm): no event appears 2 s early.
         assert_eq!(told_at(1, (86_407_001, 86_400_000)), 7001);
         // Then it stands still for a minute.
         assert_eq!(told_at(2, (86_477_001, 86_410_000)), 67_001);
-        // A message that is late for less than a second moves nothing by more than that.
+        // A message with a delay of less than a second shifts nothing by more than that.
         assert!(told_at(3, (86_477_901, 86_410_100)) < 67_801);
     }
 
@@ -374,7 +375,7 @@ mod tests {
         let (mut reporter, mut collector) = (Reporter::new(0, 10 * MS), Collector::default());
         reporter.add(&told(1));
         assert_eq!(exchange(&mut reporter, &mut collector, MS, || false).len(), 1);
-        // Another node 0 knows nothing, which its first answer shows.
+        // Another node 0 has no records, as its first answer shows.
         let mut collector = Collector::default();
         reporter.add(&told(2));
         assert_eq!(exchange(&mut reporter, &mut collector, MS, || false), []);

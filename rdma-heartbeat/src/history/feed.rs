@@ -1,79 +1,82 @@
-//! Asking for a history: an abstract Unix socket of the node that hands out its lines, those to come included.
+//! Answers queries for the history: an abstract Unix socket of the node that sends its lines, including future ones.
 //!
-//! Only the job's owner and root are answered ([`greeting`](crate::greeting)). A caller that shuts down its side wants no
-//! more than there is; what it sends besides is thrown away. At the end of the daemon the connections are closed.
+//! Only the job's owner and root are answered ([`greeting`]). A caller that shuts down its side gets only existing
+//! lines; its other input is discarded. The connections are closed at the end of the daemon.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use node_abi::greeting::{self, Caller, Place, ToolKey};
+use platform::poller::Poller;
 use propagation::{NodeId, Time};
 
 use super::Lines;
-use crate::calling;
-use crate::greeting::{self, Caller, Place, ToolKey};
-use crate::poller::{Poller, Token};
-use crate::status::{CALLERS_PER_TURN, name_of};
+use crate::process::token::Token;
+use crate::report::status::name_of;
+use crate::session::calling;
+use crate::session::door::Door;
 
-/// What the names of these sockets begin with.
+/// Prefix of these sockets' names.
 pub const PREFIX: &str = "ringwatch-events";
-/// How many callers are served at once; whoever comes when it is full is turned away.
+/// Maximum number of concurrent callers; further ones are refused.
 const CONNECTIONS: usize = 8;
-/// How long a caller may leave what it was sent unread, or unanswered.
+/// Time limit for a caller to read its data, and to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The side of `ringwatchd`.
+/// The server side.
 pub struct Feed {
     name: String,
-    listener: UnixListener,
+    door: Door,
     key: ToolKey,
-    place: Place,
     connections: Vec<Connection>,
 }
 
 struct Connection {
     caller: Caller,
     is_known: bool,
-    /// How many bytes of the history it has had, or has missed.
+    /// Number of bytes of the history that it has received or missed.
     sent: u64,
     ends: bool,
     moved: Time,
 }
 
 impl Feed {
-    /// Listens under the node's name, for those who have the key, which is in this place.
+    /// Listens under the node's name, for callers with the key at this place.
     ///
     /// # Errors
     /// If the name is taken or the system refuses.
     pub fn new(job: &str, node: NodeId, key: ToolKey, place: Place) -> io::Result<Self> {
         let name = name_of(PREFIX, nix::unistd::getuid().as_raw(), job, node);
-        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
-        listener.set_nonblocking(true)?;
-        Ok(Self { name, listener, key, place, connections: Vec::new() })
+        let door = Door::open(&name, Token::Feed, place)?;
+        Ok(Self { name, door, key, connections: Vec::new() })
     }
 
-    /// What becomes readable when somebody calls.
+    /// The descriptor that becomes readable when a caller connects.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+        self.door.descriptor()
     }
 
-    /// Takes those who call.
+    /// Accepts callers.
     pub fn accept(&mut self, now: Time, poller: &Poller, lines: Lines<'_>) {
-        for (stream, _) in (0..CALLERS_PER_TURN).map_while(|_| self.listener.accept().ok()) {
-            if self.connections.len() >= CONNECTIONS {
-                continue;
-            }
-            // Its end, too, is heard through the poller.
-            let caller = Caller::new(stream, self.place);
-            if let Some(caller) = caller.ok().filter(|caller| poller.add(&caller.stream, Token::Feed).is_ok()) {
-                self.connections.push(Connection { caller, is_known: false, sent: 0, ends: false, moved: now });
-            }
-        }
+        let callers = self.door.let_in(now, poller, CONNECTIONS.saturating_sub(self.connections.len()));
+        let connection = |caller| Connection { caller, is_known: false, sent: 0, ends: false, moved: now };
+        self.connections.extend(callers.into_iter().map(connection));
         self.serve(now, lines);
+    }
+
+    /// Accepts callers again, see [`Door`].
+    pub fn go_on(&mut self, now: Time, poller: &Poller) {
+        self.door.go_on(now, poller);
+    }
+
+    /// Time at which [`Feed::go_on`] has work.
+    #[must_use]
+    pub fn deadline(&self) -> Time {
+        self.door.deadline()
     }
 
     /// Sends what is new.
@@ -86,7 +89,7 @@ impl Feed {
         });
     }
 
-    /// Whether somebody has not taken everything yet: then [`Feed::serve`] has something to do.
+    /// Whether a caller has unread data: then [`Feed::serve`] has work.
     #[must_use]
     pub fn is_busy(&self, lines: Lines<'_>) -> bool {
         self.connections.iter().any(|connection| connection.is_known && !connection.unsent(lines).is_empty())
@@ -102,7 +105,7 @@ impl Connection {
     fn goes_on(&mut self, now: Time, lines: Lines<'_>) -> bool {
         self.is_known = true;
         let mut unread = [0; 256];
-        // Bounded, because somebody may send without end.
+        // Bounded, because a caller may send without end.
         for _ in 0..4 {
             match self.caller.stream.read(&mut unread) {
                 Ok(0) => self.ends = true,
@@ -112,7 +115,7 @@ impl Connection {
             }
             break;
         }
-        // Who is so far behind that it has missed something finds a line that says so.
+        // A caller that has missed lines finds a line that says so.
         self.sent = self.sent.max(lines.gone);
         while !self.unsent(lines).is_empty() {
             match self.caller.stream.write(self.unsent(lines)) {
@@ -128,7 +131,7 @@ impl Connection {
     }
 }
 
-/// Calls the daemons behind these sockets, all within the time that one has: for their lines so far.
+/// Queries the daemons behind these sockets for their lines so far, all within one time limit.
 #[must_use]
 pub fn ask_all(names: Vec<String>) -> Vec<(String, io::Result<Vec<u8>>)> {
     calling::all(names, PATIENCE, |name, stream| {
@@ -138,16 +141,16 @@ pub fn ask_all(names: Vec<String>) -> Vec<(String, io::Result<Vec<u8>>)> {
     })
 }
 
-/// The same for streams that go on until the daemon ends.
+/// The same for streams that continue until the daemon ends.
 #[must_use]
 pub fn follow_all(names: Vec<String>) -> Vec<(String, io::Result<UnixStream>)> {
     calling::all(names, PATIENCE, |name, stream| begin(name, stream, true))
 }
 
-/// Calls the daemon behind a socket. The stream has its lines, and with `follow` goes on until the daemon ends.
+/// Connects to the daemon behind a socket. The stream has its lines, and with `follow` continues until the daemon ends.
 ///
 /// # Errors
-/// If it is gone, is another user's, or has not the key of the job.
+/// If it has ended, belongs to another user, or lacks the key of the job.
 pub fn call(name: &str, follow: bool) -> io::Result<UnixStream> {
     begin(name, calling::connect(name)?, follow)
 }
@@ -165,18 +168,22 @@ fn begin(name: &str, mut stream: UnixStream, follow: bool) -> io::Result<UnixStr
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::clock;
-    use crate::testing::{as_stranger, as_user, tool_key};
-    use std::os::fd::OwnedFd;
+    use node_abi::testing::tool_key;
+    use platform::clock;
+    use platform::testing::{as_stranger, as_user};
 
-    /// That of node 3, and what holds its key for tools.
+    use super::*;
+    use std::os::fd::OwnedFd;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    /// The feed of node 3, and the file of its key for tools.
     fn feed(job: &str) -> (Feed, OwnedFd) {
         let (key, file) = tool_key();
         (Feed::new(job, 3, key, Place::of(&file)).unwrap(), file)
     }
 
-    /// A history of which nothing is gone.
+    /// A complete history.
     fn all(bytes: &[u8]) -> Lines<'_> {
         Lines { gone: 0, bytes }
     }

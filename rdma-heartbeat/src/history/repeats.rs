@@ -1,27 +1,27 @@
-//! Records that came before: who calls again hears everything again, and when `ringwatchd` of node 0 is started again the
-//! others tell it what they had told the one before.
+//! Detects repeated records: a caller that reconnects gets all records again, and a restarted `ringwatchd` of node 0
+//! gets records from other nodes that they had sent to the previous one.
 
 use super::{Event, Record};
 
-/// So far apart on the axis may be two accounts of one event, because the shortest way of a message is found anew, in
-/// microseconds.
+/// Maximum distance on the axis between two accounts of one event, in microseconds. They differ because the shortest
+/// transit time is determined anew.
 const SAME_US: u64 = 50_000;
 
-/// Tells news from what was told before.
+/// Distinguishes new records from repeated ones.
 #[derive(Debug, Default)]
 pub struct Repeats {
     told: Vec<Record>,
-    /// What was told and may come once more.
+    /// Records that may be repeated.
     expected: Vec<Record>,
 }
 
 impl Repeats {
-    /// Everything may come again.
+    /// Expects all records again.
     pub fn begin_again(&mut self) {
         self.expected.clone_from(&self.told);
     }
 
-    /// Whether a record is told for the first time; in the order in which they were written.
+    /// Whether a record is new; call it in the order of the records.
     pub fn is_news(&mut self, record: &Record) -> bool {
         if record.node == record.clock && matches!(record.event, Event::Started { incarnation: 1.., .. }) {
             let is_others = |told: &&Record| told.job == record.job && told.node != told.clock;
@@ -47,7 +47,16 @@ mod tests {
     use super::*;
 
     fn record(node: u32, at_us: u64, event: Event) -> Record {
-        Record { time: String::new(), at_us, clock: 0, job: "job@1".into(), node, host: "h".into(), event }
+        Record {
+            time: String::new(),
+            at_us,
+            clock: 0,
+            job: "job@1".into(),
+            node,
+            host: "h".into(),
+            hosts: Default::default(),
+            event,
+        }
     }
 
     fn started(node: u32, incarnation: u32) -> Record {

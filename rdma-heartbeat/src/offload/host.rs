@@ -1,5 +1,5 @@
-//! The side of the host: starts the service on the other machine, raises the host's flag there, and carries what the
-//! two sides say to each other.
+//! Runs the side of the host: starts the service on the other machine, raises the host's flag there, and exchanges
+//! packets with it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,38 +8,39 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
+use node_abi::launch::{Carrier, Startup};
+use node_abi::seal::{Direction, Opener, Sealer};
+use node_abi::versions::Call;
+use platform::bell::Bell;
+use platform::inquiry::{Inquiries, STACK};
+use platform::poller::Poller;
 use propagation::{Action, Message, NodeId, RankReason, Time};
 use tracing::{error, info, warn};
 
 use super::machine::{command, resolve, towards};
 use super::pipe::Pipe;
 use super::{Assignment, FromService, ToService, View, workshop};
-use crate::bell::Bell;
-use crate::control::Received;
-use crate::inquiry::{Inquiries, STACK};
-use crate::launch::{Carrier, Startup};
-use crate::poller::{Poller, Token};
-use crate::rendezvous;
-use crate::seal::{Direction, Opener, Sealer};
+use crate::process::token::Token;
+use crate::session::control::Received;
+use crate::session::rendezvous;
 use crate::transport::{FlagCounters, Flags};
-use crate::versions::Call;
 
-/// Lives of the service that the numbers of incarnations have room for, within one life of the host's daemon.
+/// Maximum number of services within one incarnation of the host's daemon, from the range of incarnation numbers.
 const LIVES: u32 = 256;
-/// When another service is started after one that was a member of the ring.
+/// Delay before a service that was a member of the ring is replaced.
 const RESTART: Duration = Duration::from_millis(5);
 /// Time between two starts of the service before there was one.
 const RETRY: Duration = Duration::from_millis(500);
-/// How long the name of the other machine may take to be resolved; without an address there are no flags.
+/// Time limit to resolve the other machine's name; without an address there are no flags.
 const RESOLUTION: Duration = Duration::from_millis(300);
 
-/// What the daemon of the host has to do.
+/// News for the daemon of the host.
 pub enum News {
-    /// The nodes know each other, and the service is one of them: so it is after each of its starts.
+    /// The nodes know each other, and the service is one of them. Sent after each of its starts.
     Joined(Vec<SocketAddr>),
-    /// What the member asks for.
+    /// An action of the member.
     Act(Action),
-    /// A message that the protocol only carries.
+    /// A message that the protocol only forwards.
     Arrived(NodeId, Message),
     /// The service is lost, or has no contact with node 0: this node takes no further part.
     CutOff,
@@ -48,7 +49,7 @@ pub enum News {
 /// The machine that serves this host.
 pub struct Host {
     server: String,
-    /// What starts the service there.
+    /// The command that starts the service there.
     command: Vec<String>,
     assignment: Assignment,
     /// The thread that starts the remote shell, whose program may have to come from a disk.
@@ -57,23 +58,23 @@ pub struct Host {
     child: Option<Child>,
     pipe: Option<Pipe>,
     flags: Flags,
-    /// Where the address of the other machine will come from.
+    /// The source of the other machine's address.
     resolution: Option<Receiver<IpAddr>>,
     peer: Option<IpAddr>,
     is_joined: bool,
-    /// Whether it was in an earlier life of the service: then it must come back as fast as a daemon that is restarted.
+    /// Whether an earlier service was a member: then a replacement must be as fast as that of a restarted daemon.
     was_joined: bool,
     first_life: u32,
     lives: u32,
     start_at: Time,
-    /// Until when the service must have been heard.
+    /// Time until which the service must have sent something.
     patience: Time,
     next_beat: Time,
     view: View,
 }
 
 impl Host {
-    /// A host that `server` is to serve.
+    /// A host to be served by `server`.
     ///
     /// # Errors
     /// If the process has no threads or descriptors left.
@@ -81,13 +82,13 @@ impl Host {
         let (launch, me) = (&startup.launch, startup.me);
         let parameters = &launch.parameters;
         let limit = if startup.roster.is_some() { parameters.timeout } else { rendezvous::limit(parameters.timeout) };
-        // Until it is known where the other machine is.
+        // Until the other machine's address is known.
         let flags = Flags::new(None, false, launch.key, me, startup.incarnation, parameters.timeout);
         let port = startup.roster.as_ref().and_then(|roster| roster.get(me as usize)).map_or(0, SocketAddr::port);
         let command = command(&launch.agent, server, host);
         let first_life = startup.incarnation.saturating_mul(LIVES);
         let was_joined = startup.roster.is_some();
-        // Of no use elsewhere.
+        // Useless elsewhere.
         startup.runtime_pid = 0;
         let bell = Bell::new()?;
         Ok(Self {
@@ -112,7 +113,7 @@ impl Host {
         })
     }
 
-    /// Readable when [`Host::tick`] has something to do before its deadline.
+    /// Readable when [`Host::tick`] has work before its deadline.
     #[must_use]
     pub fn bell(&self) -> &Bell {
         &self.bell
@@ -124,24 +125,24 @@ impl Host {
         self.is_joined
     }
 
-    /// Has a rank announced as dead.
+    /// Announces the death of a rank.
     pub fn announce(&mut self, rank: u32, reason: RankReason) {
         self.tell(&ToService::RankDead { rank, reason });
     }
 
-    /// Has a message sent.
+    /// Sends a message.
     pub fn send(&mut self, to: NodeId, message: &Message) {
         self.tell(&ToService::Send { to, message: message.clone() });
     }
 
-    /// Says something to the service; if there is none, the next one is told what it must know when it starts.
+    /// Sends a packet to the service. If there is none, the next one gets all that it needs when it starts.
     pub fn tell(&mut self, packet: &ToService) {
         if let Some(pipe) = &mut self.pipe {
             pipe.send(packet);
         }
     }
 
-    /// Takes what the service says.
+    /// Handles packets of the service.
     pub fn take(&mut self, now: Time, poller: &Poller, out: &mut Vec<News>) {
         self.bell.clear();
         let timeout = self.assignment.startup.launch.parameters.timeout;
@@ -184,12 +185,12 @@ impl Host {
         }
     }
 
-    /// Does what is due: the flag, and another start of a service that has ended, for which `known` has the
-    /// dead nodes, and whether the ranks are held.
+    /// Does all work that is due: the flag, and the replacement of an ended service. `known` returns the dead nodes,
+    /// and whether the ranks are held.
     pub fn tick(&mut self, now: Time, known: impl Fn() -> (Vec<NodeId>, bool), poller: &Poller, out: &mut Vec<News>) {
         let timeout = self.assignment.startup.launch.parameters.timeout;
         if now > self.deadline().saturating_add(timeout / 2) {
-            // This process was paused, and the other one perhaps with it.
+            // This process was paused, and the other one possibly with it.
             self.patience = self.patience.max(now + timeout);
         } else if now >= self.patience {
             self.take(now, poller, out);
@@ -228,12 +229,12 @@ impl Host {
         self.next_beat.min(self.patience).min(start)
     }
 
-    /// Whether another service is to be started.
+    /// Whether another service must be started.
     fn is_to_start(&self) -> bool {
         self.pipe.is_none() && self.starts.open() == 0 && self.resolution.is_none() && self.lives < LIVES
     }
 
-    /// Takes the address of the other machine when it is known, or is not going to be.
+    /// Takes the address of the other machine when it is known, or cannot be resolved.
     fn look_for_peer(&mut self, now: Time) {
         let Some(resolution) = &self.resolution else { return };
         match resolution.try_recv() {
@@ -261,7 +262,7 @@ impl Host {
         self.starts.ask(self.command.clone());
     }
 
-    /// Takes over the remote shells that were started.
+    /// Takes over started remote shells.
     fn take_started(&mut self, poller: &Poller) {
         while let Some(started) = self.starts.collect() {
             match started.and_then(|child| self.speak_with(child, poller)) {
@@ -284,16 +285,16 @@ impl Host {
         Ok(pid)
     }
 
-    /// The service has ended, or the way to it is broken.
+    /// Handles a service that has ended, or a broken connection to it.
     fn lose(&mut self, now: Time, poller: &Poller) {
         let timeout = self.assignment.startup.launch.parameters.timeout;
         self.close(poller);
         self.flags.asked(self.assignment.startup.me);
         self.is_joined = false;
         if self.was_joined {
-            // Not at once: what the last one has asked for is to be done first.
+            // Delayed: the last one's requests are handled first.
             self.start_at = now + RESTART;
-            // What the others allow it, too.
+            // The other nodes allow it this time, too.
             self.patience = self.patience.min(now + timeout);
         }
     }
@@ -304,7 +305,7 @@ impl Host {
         }
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
-            // It may hang in a system call, which is nothing to wait for here.
+            // It may hang in a system call, so there is no wait for it.
             let _ = thread::Builder::new().name("reaper".into()).stack_size(STACK).spawn(move || child.wait());
         }
     }
@@ -319,19 +320,19 @@ impl Host {
         &self.server
     }
 
-    /// How the host's flags go there, if not as packets.
+    /// Means of the host's flags, if they are not packets.
     #[must_use]
     pub fn means(&self) -> Option<&'static str> {
         self.flags.outgoing()
     }
 
-    /// What became of them.
+    /// Counters of the flags.
     #[must_use]
     pub fn counters(&self) -> &FlagCounters {
         self.flags.counters()
     }
 
-    /// How the service sees the ring.
+    /// The service's view of the ring.
     #[must_use]
     pub fn view(&self) -> &View {
         &self.view
@@ -345,7 +346,7 @@ fn start_shell(command: &[String]) -> io::Result<Child> {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // The service ends with its input, once it has passed on the end of the job; so does the remote shell.
+        // The service ends with its input, once it has forwarded the end of the job; so does the remote shell.
         self.pipe = None;
     }
 }

@@ -1,18 +1,18 @@
-//! The machine that serves a host, as the host sees it: where it is, and how something is started there.
+//! Locates the machine that serves a host, and builds the command to start a program there.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
 
-/// What starts the service: the remote shell hands the last word to a shell there.
+/// The command that starts the service: the remote shell passes the last word to a shell there.
 pub fn command(agent: &str, server: &str, host: &str) -> Vec<String> {
-    // The path with which this one was started; another release may be there by now.
+    // The path with which this program was started; by now another release may be there.
     let daemon = std::env::args().next().filter(|path| path.starts_with('/')).unwrap_or_else(|| "ringwatchd".into());
     let quoted = daemon.replace('\'', r"'\''");
     let remote = format!("exec '{quoted}' --for {host}");
     agent.split_whitespace().map(str::to_owned).chain([server.to_owned(), remote]).collect()
 }
 
-/// The address behind a name such as `user@machine`, from a thread: to ask for it may take long, or for ever.
+/// Resolves a name such as `user@machine` in a thread: the resolution may take long, or for ever.
 pub fn resolve(server: &str) -> Receiver<IpAddr> {
     let (sender, receiver) = channel();
     let name = server.rsplit('@').next().unwrap_or_default().to_owned();
@@ -23,18 +23,18 @@ pub fn resolve(server: &str) -> Receiver<IpAddr> {
                 let address = (name.as_str(), 0).to_socket_addrs().ok()?.next()?;
                 sender.send(address.ip()).ok()
             };
-            // If there is no thread, there is no address.
+            // Without a thread there is no address.
             let _ = std::thread::Builder::new().name("resolve".into()).spawn(ask);
         }
     }
     receiver
 }
 
-/// The address of this machine from which packets go to a peer.
+/// The address of this machine from which packets to a peer are sent.
 pub fn towards(peer: IpAddr) -> Option<IpAddr> {
     let unspecified: SocketAddr = if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = UdpSocket::bind(unspecified).ok()?;
-    // Nothing is sent: the kernel only decides on the way.
+    // Nothing is sent: the kernel only selects a route.
     socket.connect((peer, 9)).ok()?;
     Some(socket.local_addr().ok()?.ip())
 }

@@ -1,18 +1,18 @@
-//! Packets over a stream: the standard input and output of a remote shell. Each is its length in four bytes, and then
-//! a value in postcard encoding, sealed once both ends have the key. Never blocks.
+//! Transfers packets over a stream: the standard input and output of a remote shell. A packet is its length in four
+//! bytes and a value in postcard encoding, sealed once both ends have the key. Never blocks.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use node_abi::launch::{MAX_PACKET, encode};
+use node_abi::seal::{Opener, Sealer, Seals};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::control::Received;
-use crate::launch::{MAX_PACKET, encode};
-use crate::seal::{Opener, Sealer, Seals};
+use crate::session::control::Received;
 
-/// Most bytes taken from the stream at once.
+/// Maximum number of bytes read from the stream at once.
 const CHUNK: usize = 64 << 10;
 
 /// Both directions of a stream.
@@ -29,7 +29,7 @@ impl Pipe {
     /// Takes over both ends.
     ///
     /// # Errors
-    /// If they are no descriptors that can be waited for.
+    /// If the descriptors cannot be polled.
     pub fn new(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
         for end in [&input, &output] {
             let flags = OFlag::from_bits_retain(fcntl(end, FcntlArg::F_GETFL)?);
@@ -39,18 +39,18 @@ impl Pipe {
         Ok(Self { input, output, seals: Seals::default(), inbox: Vec::new(), outbox: Vec::new(), is_closed: false })
     }
 
-    /// What becomes readable when there is something to receive.
+    /// The descriptor that becomes readable when there is data.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.input.as_fd()
     }
 
-    /// Seals all packets from now on, and takes none that are not.
+    /// Seals all packets from now on, and rejects unsealed ones.
     pub fn authenticate(&mut self, sealer: Sealer, opener: Opener) {
         self.seals = Seals::new(sealer, opener);
     }
 
-    /// Takes the next packet. [`Received::Unknown`] means that the stream is of no use any more.
+    /// Reads the next packet. [`Received::Unknown`] means that the stream is unusable.
     pub fn receive<T: DeserializeOwned>(&mut self) -> Received<T> {
         loop {
             if let Some((length, rest)) = self.inbox.split_first_chunk() {
@@ -81,7 +81,7 @@ impl Pipe {
         }
     }
 
-    /// Forgets all that has come; true if no more will.
+    /// Discards all data that has arrived; true if the stream has ended.
     pub fn discard(&mut self) -> bool {
         self.inbox.clear();
         let mut piece = [0; 4096];
@@ -111,20 +111,20 @@ impl Pipe {
         }
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends pending data as far as there is room.
     pub fn flush(&mut self) {
         while !self.outbox.is_empty() {
             match self.output.write(&self.outbox) {
                 Ok(length) => drop(self.outbox.drain(..length)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // The end will be seen at the input.
+                // The input will show the end.
                 Err(_) => return self.outbox.clear(),
             }
         }
     }
 
-    /// Whether packets wait for a later [`Pipe::flush`].
+    /// Whether data is pending for a later [`Pipe::flush`].
     #[must_use]
     pub fn has_backlog(&self) -> bool {
         !self.outbox.is_empty()
@@ -133,12 +133,13 @@ impl Pipe {
 
 #[cfg(test)]
 mod tests {
+    use node_abi::seal::Direction;
+    use node_abi::testing::startup;
+
     use super::*;
-    use crate::seal::Direction;
-    use crate::testing::startup;
     use nix::unistd::pipe;
 
-    /// Two ends that speak with each other.
+    /// Two connected ends.
     fn pair() -> (Pipe, Pipe) {
         let ((a_in, b_out), (b_in, a_out)) = (pipe().unwrap(), pipe().unwrap());
         (Pipe::new(a_in, a_out).unwrap(), Pipe::new(b_in, b_out).unwrap())
@@ -171,7 +172,7 @@ mod tests {
         }
         a.send(&vec![7_u8; 100_000]);
         let mut whole = None;
-        crate::testing::wait_until(|| {
+        platform::testing::wait_until(|| {
             a.flush();
             if let Received::Packet(packet) = b.receive::<Vec<u8>>() {
                 whole = Some(packet);

@@ -1,16 +1,16 @@
-//! The UDP port under which the others know a host's node, from one life of its service to the next.
+//! Keeps the UDP port under which other nodes know a host's node, from one service to the next.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use crate::clock;
+use platform::clock;
 
-/// How long an earlier service may take to give its port back, and how often to look.
+/// Time limit for an earlier service to release its port, and interval of attempts.
 const LIMIT: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A UDP socket: under the port by which the others know this node, if they do; an earlier service may still have it.
+/// A UDP socket under the port that other nodes know for this node, if any; an earlier service may still hold it.
 pub fn bind(known: u16, range: (u16, u16)) -> io::Result<UdpSocket> {
     let limit = clock::now() + LIMIT;
     loop {

@@ -1,8 +1,8 @@
-//! The side of the machine that serves a host: `ringwatchd --for HOST`. It is the host's node in the ring.
+//! Runs the side of the machine that serves a host: `ringwatchd --for HOST`. It is the host's node in the ring.
 //!
-//! It ends with its input: without an end of the job that is to be passed on it says nothing then, because the daemon of
-//! the host may only have been restarted and starts another service. If the host falls silent instead, this node has
-//! itself declared dead when the host's last flag is one timeout old.
+//! It ends with its input. Without an end of the job to forward it sends nothing then, because the host's daemon may
+//! only have been restarted and will start another service. If the host falls silent instead, this node has itself
+//! declared dead when the host's last flag is one timeout old.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,34 +10,38 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use node_abi::launch::{Carrier, LAUNCH_VERSION};
+use node_abi::refusing;
+use node_abi::seal::{Direction, Opener, Sealer};
+use node_abi::versions::{Call, RELEASE, Refusal};
+use platform::clock;
+use platform::poller::Poller;
+use platform::say;
 use propagation::{Action, Config, Member, Message, StopReason, Time};
 use serde::de::DeserializeOwned;
 use tracing::{error, info, warn};
 
 use super::pipe::Pipe;
 use super::{Assignment, FromService, View, port, workshop};
-use crate::control::Received;
-use crate::daemon::{self, neighbours};
-use crate::launch::{Carrier, LAUNCH_VERSION};
-use crate::network::Network;
-use crate::poller::{Poller, Token};
-use crate::rendezvous::{self, Rendezvous, Step};
-use crate::seal::{Direction, Opener, Sealer};
+use crate::process::token::Token;
+use crate::process::{logging, setup};
+use crate::ring::{neighbours, settings};
+use crate::session::control::Received;
+use crate::session::network::Network;
+use crate::session::rendezvous::{self, Rendezvous, Step};
 use crate::transport::{Flags, Udp};
-use crate::versions::{Call, RELEASE, Refusal};
-use crate::{clock, logging, refusing, setup};
 
 mod inputs;
 
-/// How often in a timeout the host hears that the service lives.
+/// Number of heartbeats of the service to the host in a timeout.
 const BEATS: u32 = 4;
-/// How much longer than the others a service stays for a host that does not hang up: it may have records to send.
+/// Additional time of a service for a host that does not close the connection: it may have records to send.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Why a service could not start.
+/// The reason why a service could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// What arrives is not what `ringwatchd` of a host says.
+    /// The input does not come from a host's `ringwatchd`.
     #[error(
         "ringwatchd --for {0} is started by ringwatchd of that host, of the same version, and hears it on its standard input"
     )]
@@ -52,7 +56,7 @@ pub enum Failure {
         /// Its release.
         release: String,
     },
-    /// The one who calls is another host.
+    /// Another host has called.
     #[error("ringwatchd --for {expected} was called by host {caller}")]
     Caller {
         /// The host that is served.
@@ -66,12 +70,12 @@ pub enum Failure {
     /// There is no usable network socket.
     #[error("no UDP socket can be opened for the host: {0}")]
     Socket(io::Error),
-    /// The operating system refused something that has to work.
+    /// The operating system refused a required operation.
     #[error("{0}")]
     System(#[from] io::Error),
 }
 
-/// The next packet, however long it takes; nothing if there is none, or another.
+/// Waits for the next packet without limit; `None` if there is none, or another kind.
 fn next<T: DeserializeOwned>(pipe: &mut Pipe) -> Option<T> {
     loop {
         match pipe.receive() {
@@ -84,16 +88,16 @@ fn next<T: DeserializeOwned>(pipe: &mut Pipe) -> Option<T> {
     }
 }
 
-/// This machine and the host that it serves, for people.
+/// This machine and the host that it serves, for messages.
 fn serving(host: &str) -> String {
-    format!("{}, which is to serve {host}", logging::host())
+    format!("{}, which is to serve {host}", say::host())
 }
 
-/// Tells node 0 that this machine does not serve the host, until the host has gone.
+/// Reports to node 0 that this machine does not serve the host, until the host has disconnected.
 fn refuse(call: &Call, pipe: &mut Pipe) {
     let refusal = Refusal::of_releases(call.node, serving(&call.host), RELEASE, RELEASE);
     let until = clock::now() + refusing::LIMIT;
-    // What else the host says is nothing that this release would understand.
+    // This release cannot understand further packets of the host.
     while clock::now() < until && !pipe.discard() {
         refusing::send(&call.contact, &refusal);
         std::thread::sleep(refusing::INTERVAL);
@@ -142,7 +146,7 @@ struct Service {
     /// From the host.
     host_flags: Flags,
     host_address: SocketAddr,
-    /// When the host was last known to live.
+    /// When the host was last known to be alive.
     host_seen: Time,
     is_silent: bool,
     next_beat: Time,
@@ -159,7 +163,7 @@ impl Service {
         let roster = startup.roster.take();
         let (launch, me, incarnation) = (&startup.launch, startup.me, startup.incarnation);
         let parameters = &launch.parameters;
-        let config = daemon::config(startup);
+        let config = settings::config(startup);
         config.validate()?;
         let socket = port::bind(assignment.port, parameters.ports).map_err(Failure::Socket)?;
         let port = socket.local_addr()?.port();
@@ -167,7 +171,7 @@ impl Service {
         let transport = Udp::new(socket.into()).map_err(Failure::Socket)?;
         let network = Network::new(Box::new(transport), launch, me, incarnation);
         let insists = parameters.transport == Carrier::Verbs;
-        // Before the RDMA device is opened, which serves only threads with the rights of the one that did.
+        // Before the RDMA device is opened, which serves only threads with the opener's rights.
         setup::give_up_capabilities(None, false);
         let own = workshop(parameters, assignment.address);
         let mut host_flags = Flags::new(own, insists, launch.key, me, incarnation, parameters.timeout);
@@ -268,7 +272,7 @@ impl Service {
         self.pipe.flush();
     }
 
-    /// The host's flag, and what follows if it has not been raised for too long.
+    /// Checks the host's flag, and handles a flag that was not raised for too long.
     fn look_at_host(&mut self, now: Time) {
         while let Some((_, word)) = self.host_flags.tend(now) {
             self.pipe.send(&FromService::Word(word));
@@ -285,7 +289,7 @@ impl Service {
             let host = self.assignment.host.as_str();
             error!(host, silence = ?self.config.timeout, "the host is silent: this node has itself declared dead");
             if matches!(self.link, Link::Meeting(_)) {
-                // Then node 0 misses it.
+                // Then node 0 detects its absence.
                 self.exit_by = now;
             }
             self.with_member(now, |member, out| member.resign(now, out));
@@ -335,7 +339,7 @@ impl Service {
             .max(now + Duration::from_micros(50))
     }
 
-    /// With the means in every case: the host has none of its own.
+    /// Always with the means: the host has none of its own.
     fn view(&self, now: Time) -> View {
         let Link::Ring(member) = &self.link else { return View::default() };
         let mut view = View::of(member, &self.flags, now);

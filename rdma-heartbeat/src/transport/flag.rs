@@ -1,32 +1,31 @@
-//! The value of a flag: which heartbeat it is, and that it comes from the neighbour and nobody else.
+//! Defines the value of a flag: a heartbeat's number, authenticated as the neighbour's.
 //!
 //! | bits | content |
 //! |---:|---|
 //! | 63 to 32 | number of the heartbeat through this slot, from 1 |
 //! | 31 to 0 | the first 4 bytes of BLAKE3 over that number, with a key for this slot |
 //!
-//! RDMA packets are neither secret nor authenticated: whoever can read the link and send on it can write a slot. The
-//! key of a slot comes from the job's key, both nodes and the number of the slot's offer, so only the two nodes can make
-//! its values, and no value holds for another slot or another life of it. A repeated value is not a higher one and
-//! counts for nothing. A guess succeeds once in 2³² tries, and an observer takes one in a millisecond: 25 days of guesses
-//! without a pause in the mean. A success delays the suspicion of that node by one timeout; or, if its count
-//! was far ahead, it makes the node's own flags old, so that the node is suspected and has to answer for itself.
+//! RDMA packets are neither secret nor authenticated: any party that can read the link and send on it can write a slot.
+//! A slot's key is derived from the job's key, both nodes and the number of the slot's offer, so only the two nodes can
+//! make its values, and no value is valid in another slot or offer. A repeated value is not higher and has no effect. A
+//! guess succeeds once in 2³² tries, and an observer checks one per millisecond: 25 days of continuous guesses on
+//! average. A success delays the suspicion of that node by one timeout; or, if its count was far ahead, it makes the
+//! node's own flags old, so that the node is suspected and has to answer a probe.
 //!
 //! # Memory ordering
 //!
-//! A flag is one aligned word and publishes no other data: nobody reads anything because of a flag that was written
-//! before it. So [`ORDERING`] is relaxed on both sides, and what is needed is what every single atomic word has: one
+//! A flag is one aligned word and publishes no other data: a reader of a flag reads nothing else that was written
+//! before it. So [`ORDERING`] is relaxed on both sides. The required property holds for every single atomic word: one
 //! order of its values that all readers agree on. A reader then never sees an earlier heartbeat after a later one, sees
-//! each at most once, and in finite time the last; a value that it skips was overtaken, which the number shows. For
-//! shared memory `flags/model.rs` has every execution checked that the memory model allows. For RDMA the word is
-//! written by the device: the standard promises neither one piece nor a time, the first is covered by the MAC, and the
-//! second is a late heartbeat.
+//! each at most once, and in finite time the last; a skipped value was overtaken, which the number shows. For shared
+//! memory `flags/model.rs` checks every execution that the memory model permits. For RDMA the device writes the word:
+//! the standard promises neither atomicity nor a time. The MAC covers the first; the second is a late heartbeat.
 
 use std::sync::atomic::Ordering;
 
 use propagation::NodeId;
 
-/// How flags are stored and loaded.
+/// Memory ordering of stores and loads of flags.
 pub const ORDERING: Ordering = Ordering::Relaxed;
 
 /// Makes and checks the values of one slot.
@@ -38,7 +37,7 @@ impl FlagKey {
     #[must_use]
     pub fn new(job_key: &[u8; 32], from: NodeId, to: NodeId, epoch: u64) -> Self {
         let mut hasher = blake3::Hasher::new_keyed(job_key);
-        // 20 bytes: what the same key authenticates of a datagram is longer.
+        // 20 bytes: longer inputs of the same key authenticate datagrams.
         hasher.update(b"flag").update(&from.to_le_bytes()).update(&to.to_le_bytes()).update(&epoch.to_le_bytes());
         Self(*hasher.finalize().as_bytes())
     }
@@ -49,14 +48,14 @@ impl FlagKey {
         u64::from(count) << 32 | u64::from(self.first_bytes(&count.to_le_bytes()))
     }
 
-    /// The heartbeat that a value stands for; `None` if it was not made with this key.
+    /// The heartbeat number of a value; `None` if it was not made with this key.
     #[must_use]
     pub fn count(&self, value: u64) -> Option<u32> {
         let count = (value >> 32) as u32;
         (self.value(count) == value).then_some(count)
     }
 
-    /// A number of 24 bits that only both ends know, with which the connection numbers its packets first.
+    /// A secret number of 24 bits, common to both ends: the connection's first packet number.
     #[must_use]
     pub fn first_packet(&self) -> u32 {
         self.first_bytes(b"packet") >> 8

@@ -1,22 +1,23 @@
-//! Heartbeats as flags: the emitter writes a growing number into memory of its observer, and no code of the observer
-//! runs to receive it (section 5.1 of the paper). The observer looks when its own timer has woken it anyway.
+//! Transfers heartbeats as flags: the emitter writes a growing number into its observer's memory, and no code of the
+//! observer runs to receive it (section 5.1 of the paper). The observer reads it when its own timer has woken it
+//! anyway.
 //!
 //! Everything else stays datagrams, and so do heartbeats wherever flags do not work:
 //!
-//! 1. A heartbeat of the emitter that comes as a datagram makes the observer *offer* a slot, with a new number, unless a
-//!    flag has come since the one before: then the slot that there is works.
+//! 1. A heartbeat of the emitter that arrives as a datagram makes the observer *offer* a slot, with a new number,
+//!    unless a flag has arrived since the previous one: then the existing slot works.
 //! 2. The emitter connects and *answers*, or answers that it cannot. It raises flags and sends datagrams, until its
 //!    flags are acknowledged; from then on it raises flags only.
-//! 3. At any error of a flag the emitter sends datagrams again, which is 1, and also beside flags that are not
-//!    acknowledged any more. The same follows when an end is started again, and when the ring closes over a gap. Offers that
-//!    come to nothing get rarer, up to one a minute.
+//! 3. At any error of a flag the emitter sends datagrams again, which leads to step 1; also beside flags that are not
+//!    acknowledged any more. The same follows when an end is restarted, and when the ring closes over a gap.
+//!    Unsuccessful offers become rarer, down to one a minute.
 //!
-//! So nobody has to know whether the other side's device, connection or process still exists, and an error of a
-//! connection is no evidence about anybody: it only turns flags back into datagrams. Whether the node behind it lives
-//! is decided by what arrives.
+//! So no node needs to know whether the other side's device, connection or process still exists. An error of a
+//! connection is no evidence of a failure: it only turns flags back into datagrams. Arriving heartbeats decide whether
+//! the node is alive.
 //!
-//! A flag counts from the moment at which it is seen. It may have been raised since the look before, which is at most
-//! one period ago: so much later than with datagrams a silent node may be suspected.
+//! A flag counts from the moment at which it is read. It may have been raised since the previous read, at most one
+//! period ago: so a silent node may be suspected by that much later than with datagrams.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,15 +34,15 @@ use outgoing::Outgoing;
 mod incoming;
 mod outgoing;
 
-/// Longest time between two offers that come to nothing.
+/// Maximum time between two unsuccessful offers.
 const RAREST: Duration = Duration::from_secs(60);
 
-/// What neighbours say to each other about a slot.
+/// A message between neighbours about a slot.
 #[derive(Serialize, Deserialize)]
 enum Word {
-    /// The sender's slot of this number is yours.
+    /// The sender offers its slot of this number to the receiver.
     Offer { epoch: u64, place: Vec<u8> },
-    /// I raise flags in it; or I cannot.
+    /// The sender raises flags in it; or it cannot.
     Answer { epoch: u64, place: Option<Vec<u8>> },
 }
 
@@ -51,16 +52,16 @@ impl Word {
     }
 }
 
-/// What became of flags so far.
+/// Counters of flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlagCounters {
     /// Raised by this node.
     pub raised: u64,
     /// Seen by this node.
     pub seen: u64,
-    /// Raised by the emitter between two looks, so that only the later was seen.
+    /// Raised by the emitter between two reads, so that only the later one was seen.
     pub overtaken: u64,
-    /// Values that were not the emitter's.
+    /// Values that the emitter has not made.
     pub refused: u64,
 }
 
@@ -72,10 +73,10 @@ pub struct Flags {
     counters: FlagCounters,
 }
 
-/// What both sides need.
+/// State common to both sides.
 struct Shop {
     workshop: Option<Box<dyn Workshop>>,
-    /// Whether the user wants flags and should hear where there are none.
+    /// Whether the user requires flags, and gets a warning without them.
     insists: bool,
     job_key: [u8; 32],
     me: NodeId,
@@ -117,7 +118,7 @@ impl Shop {
 
 impl Flags {
     /// The flags of node `me`. Without a workshop this node answers that it cannot raise any; if the user `insists`,
-    /// that is worth a warning.
+    /// that causes a warning.
     #[must_use]
     pub fn new(
         workshop: Option<Box<dyn Workshop>>,
@@ -129,25 +130,25 @@ impl Flags {
     ) -> Self {
         Self {
             shop: Shop { workshop, insists, job_key, me },
-            // Every slot of this node has a number of its own, also after a restart.
+            // Every slot of this node has its own number, also after a restart.
             incoming: Incoming::new(u64::from(incarnation) << 32, timeout),
             outgoing: Outgoing::default(),
             counters: FlagCounters::default(),
         }
     }
 
-    /// Learns who the neighbours are; connections to others are given up.
+    /// Sets the neighbours; connections to other nodes are closed.
     pub fn settle(&mut self, emitter: Option<NodeId>, observer: Option<NodeId>) {
         self.incoming.settle(emitter, &mut self.shop);
         self.outgoing.settle(observer, &mut self.shop);
     }
 
-    /// Takes note of a heartbeat that came as a datagram, and returns what is to be said to its sender.
+    /// Handles a heartbeat that arrived as a datagram, and returns the message for its sender.
     pub fn heard(&mut self, now: Time, from: NodeId, address: SocketAddr) -> Option<Vec<u8>> {
         self.incoming.heard(now, from, address, &mut self.shop).map(|word| word.encode())
     }
 
-    /// Takes what a node says about slots, and returns what is to be said to it.
+    /// Handles a node's message about slots, and returns the answer.
     pub fn take(&mut self, now: Time, from: NodeId, address: SocketAddr, word: &[u8]) -> Option<Vec<u8>> {
         match postcard::from_bytes(word) {
             Ok(Word::Offer { epoch, place }) => {
@@ -159,7 +160,7 @@ impl Flags {
         None
     }
 
-    /// Takes what the workshop has finished, and returns what is to be said to whom.
+    /// Handles products of the workshop, and returns a message with its receiver.
     pub fn tend(&mut self, now: Time) -> Option<(NodeId, Vec<u8>)> {
         while let Some(product) = self.shop.workshop.as_mut()?.collect() {
             let word = match product {
@@ -174,7 +175,7 @@ impl Flags {
         None
     }
 
-    /// Takes note that a node asks for datagrams: its slot for this node, if it had one, is gone.
+    /// Handles a node's request for datagrams: its slot for this node, if it had one, no longer exists.
     pub fn asked(&mut self, from: NodeId) {
         self.outgoing.asked(from, &mut self.shop);
     }
@@ -184,24 +185,24 @@ impl Flags {
         self.outgoing.raise(to, &mut self.counters, &mut self.shop)
     }
 
-    /// Looks whether the emitter has raised another flag: one load of memory, if it has not.
+    /// Checks whether the emitter has raised another flag: one load of memory if not.
     pub fn look(&mut self, now: Time) -> Option<NodeId> {
         self.incoming.look(now, &mut self.counters, self.shop.name())
     }
 
-    /// How the emitter's heartbeats come, if not as datagrams.
+    /// Means of the emitter's heartbeats, if they are not datagrams.
     #[must_use]
     pub fn incoming(&self) -> Option<&'static str> {
         self.incoming.works().then(|| self.shop.name())
     }
 
-    /// How this node's own heartbeats go, if not as datagrams.
+    /// Means of this node's own heartbeats, if they are not datagrams.
     #[must_use]
     pub fn outgoing(&self) -> Option<&'static str> {
         self.outgoing.works().then(|| self.shop.name())
     }
 
-    /// What became of flags so far.
+    /// Counters of flags.
     #[must_use]
     pub fn counters(&self) -> &FlagCounters {
         &self.counters

@@ -1,11 +1,11 @@
-//! Heartbeats in a socket of their own, which wakes nobody up.
+//! Receives heartbeats in a socket of their own, without wakeups.
 //!
-//! A heartbeat has nothing to say that could not wait until its observer is awake anyway, only *when* it came; a wake-up
-//! is what it costs. The kernel puts datagrams that look like heartbeats into a second socket of the same address, by a
-//! filter over the group of both (`SO_REUSEPORT`), and writes down when each came.
+//! A heartbeat contains nothing that could not wait until its observer is awake anyway, except its time of arrival; its
+//! cost is the wakeup. The kernel puts datagrams that look like heartbeats into a second socket of the same address, by
+//! a filter over the group of both (`SO_REUSEPORT`), and records the time of arrival.
 //!
-//! The filter believes what a datagram says of itself; what it is, is decided as for every other. Where the second
-//! socket cannot be had, or has gone, all datagrams are in the first.
+//! The filter uses the datagram's own type field; authentication comes later as for every datagram. If the second
+//! socket cannot be opened, or fails, all datagrams arrive in the first.
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -25,7 +25,7 @@ use propagation::wire::BODY_AT;
 const LOAD_BYTE: u16 = 0x30;
 /// `BPF_JMP | BPF_JEQ | BPF_K`: compares it.
 const JUMP_IF_EQUAL: u16 = 0x15;
-/// `BPF_RET | BPF_K`: the number of the socket in the group, in the order in which they came.
+/// `BPF_RET | BPF_K`: the number of the socket in the group, in the order of joining.
 const RETURN: u16 = 0x06;
 /// From `asm-generic/socket.h`; the `libc` crate has it for Android only.
 const SO_ATTACH_REUSEPORT_CBPF: libc::c_int = 51;
@@ -39,10 +39,10 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Opens it beside a bound socket, and has the kernel sort what comes from now on.
+    /// Opens it beside a bound socket, and makes the kernel sort datagrams from now on.
     ///
     /// # Errors
-    /// If the kernel does not allow that; the first socket goes on getting all datagrams.
+    /// If the kernel does not permit that; the first socket still gets all datagrams.
     pub fn beside(first: &UdpSocket) -> io::Result<Self> {
         let (address, family) = match first.local_addr()? {
             address @ SocketAddr::V4(_) => (address, AddressFamily::Inet),
@@ -54,7 +54,7 @@ impl Lane {
             setsockopt(&second, sockopt::Ipv6V6Only, &getsockopt(first, sockopt::Ipv6V6Only)?)?;
         }
         setsockopt(&second, sockopt::ReceiveTimestampns, &true)?;
-        // Bound alone, so that nobody else had the port, the first may share it from here on.
+        // It was bound alone, so that no other process had the port; now it may be shared.
         setsockopt(first, sockopt::ReusePort, &true)?;
         setsockopt(&second, sockopt::ReusePort, &true)?;
         bind(second.as_raw_fd(), &SockaddrStorage::from(address))?;
@@ -67,11 +67,11 @@ impl Lane {
         &self.socket
     }
 
-    /// Takes the next datagram: its length, its sender's address and how long ago it came. The last depends on the wall
-    /// clock and is wrong by any amount if that was set in between.
+    /// Takes the next datagram: its length, its sender's address and its age. The age depends on the wall clock and is
+    /// wrong by any amount if that was set meanwhile.
     ///
     /// # Errors
-    /// `WouldBlock` if there is none; others are no evidence about anybody.
+    /// `WouldBlock` if there is none; other errors are no evidence of a failure.
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr, Duration)> {
         let mut parts = [IoSliceMut::new(buffer)];
         let message = recvmsg::<SockaddrStorage>(
@@ -91,7 +91,7 @@ impl Lane {
     }
 }
 
-/// Has the kernel put into the second socket of the group what looks like a heartbeat, and all else into the first.
+/// Makes the kernel put apparent heartbeats into the second socket of the group, and everything else into the first.
 fn sort(first: &UdpSocket) -> io::Result<()> {
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let body = u32::try_from(BODY_AT).expect("a header is short");
@@ -124,11 +124,11 @@ fn address_of(storage: &SockaddrStorage) -> Option<SocketAddr> {
 mod tests {
     use std::time::Instant;
 
+    use platform::testing::wait_until;
     use propagation::Message;
     use propagation::wire::Sealer;
 
     use super::*;
-    use crate::testing::wait_until;
 
     fn sealed(message: &Message) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -169,7 +169,7 @@ mod tests {
             drop(lane);
             send(&heartbeat);
             wait_until(|| first.peek(&mut buffer).is_ok());
-            // As when ringwatchd is started again with the socket of the one before.
+            // As when ringwatchd is restarted with the previous one's socket.
             first.recv(&mut buffer).unwrap();
             let mut again = Lane::beside(&first).unwrap();
             send(&heartbeat);
@@ -182,7 +182,7 @@ mod tests {
         let first = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut lane = Lane::beside(&first).unwrap();
         let wait = Duration::from_millis(10);
-        // The kernel starts to write down times a moment after it is asked to; until then they are of no age.
+        // The kernel starts to record times a moment after the request; until then ages are zero.
         wait_until(|| {
             let began = Instant::now();
             first.send_to(&sealed(&Message::Heartbeat { count: 1 }), first.local_addr().unwrap()).unwrap();

@@ -1,18 +1,17 @@
-//! What a way to raise flags in another node's memory has to offer.
+//! Defines the interface of a means to raise flags in another node's memory.
 
 use std::net::SocketAddr;
 
-/// A way to raise flags. Its functions, and dropping what they make, may take long: see
-/// [`Workshop`](super::Workshop).
+/// A means to raise flags. Its functions, and dropping their results, may take long: see [`Workshop`](super::Workshop).
 pub trait Means: Send {
-    /// Name for people.
+    /// Name for messages.
     fn name(&self) -> &'static str;
 
-    /// Makes a slot that the node behind this address can be allowed to write. Both ends derive `first_packet`, 24
-    /// bits that nobody else knows, for connections that number their packets.
+    /// Makes a slot that the node behind this address can be permitted to write. Both ends derive `first_packet`, a
+    /// secret of 24 bits, for connections that number their packets.
     ///
     /// # Errors
-    /// Why the two nodes cannot use this, as a clause.
+    /// The reason why the two nodes cannot use this means, as a clause.
     fn open(&mut self, peer: SocketAddr, first_packet: u32) -> Result<Box<dyn Inlet>, String>;
 
     /// Connects to the slot that the node behind this address has offered.
@@ -24,27 +23,27 @@ pub trait Means: Send {
 
 /// The observer's end.
 pub trait Inlet: Send {
-    /// What the emitter has to know.
+    /// Data for the emitter.
     fn offer(&self) -> Vec<u8>;
 
-    /// Lets the emitter write, which has answered this.
+    /// Permits the emitter with this answer to write.
     ///
     /// # Errors
-    /// Why that does not work, as a clause.
+    /// The reason why that does not work, as a clause.
     fn connect(&mut self, answer: &[u8]) -> Result<(), String>;
 
-    /// What the emitter wrote last; zero before.
+    /// The value last written by the emitter; zero before.
     fn load(&self) -> u64;
 }
 
 /// The emitter's end.
 pub trait Outlet: Send {
-    /// What the observer has to know.
+    /// Data for the observer.
     fn answer(&self) -> Vec<u8>;
 
     /// Writes a value, and returns whether the other side acknowledges what was written before.
     ///
     /// # Errors
-    /// Why this outlet is of no use any more, as a clause.
+    /// The reason why this outlet is unusable, as a clause.
     fn store(&mut self, value: u64) -> Result<bool, String>;
 }

@@ -1,12 +1,12 @@
-//! Flags in memory that two processes of one machine share.
+//! Raises flags in memory shared by two processes of one machine.
 //!
-//! The emitter makes the memory and hands its descriptor over; the observer maps it read-only, and the kernel keeps it
-//! from writing. The two find each other at an abstract socket with a name that the kernel draws, which the observer
-//! offers; each serves processes of its own user only. The first packet carries the descriptor and the number that
-//! both ends derive from the slot's key, so that nobody else's memory is taken for the emitter's.
+//! The emitter makes the memory and passes its descriptor; the observer maps it read-only, which the kernel enforces.
+//! The two connect through an abstract socket with a name that the kernel chooses, and that the observer offers; each
+//! serves processes of its own user only. The first packet carries the descriptor and the number that both ends derive
+//! from the slot's key, so that no other memory is accepted as the emitter's.
 //!
-//! The connection stays open, and nothing is sent on it but one byte from the observer, once it has mapped the memory.
-//! So the emitter, which looks at it with every flag, knows that somebody reads them, and when nobody does any more.
+//! The connection stays open. The only data on it is one byte from the observer, once it has mapped the memory. The
+//! emitter checks the connection with every flag, so it knows whether a reader exists.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -28,9 +28,9 @@ use nix::unistd::{ftruncate, getuid};
 use super::flag::ORDERING;
 use super::means::{Inlet, Means, Outlet};
 
-/// A page, which is what can be shared; the flag is its first word.
+/// A page, the unit of sharing; the flag is its first word.
 const BYTES: NonZeroUsize = NonZeroUsize::new(4096).expect("a page is not empty");
-/// Callers that may wait: the emitter, and whoever calls by mistake.
+/// Length of the socket's queue: the emitter, and unrelated callers.
 const CALLERS: i32 = 4;
 
 /// Memory of this machine, as a way to raise flags.
@@ -57,7 +57,7 @@ impl Means for SharedMemory {
 /// One word that two processes have mapped.
 struct Memory(NonNull<AtomicU64>);
 
-// SAFETY: all access to the mapping is atomic, and nothing in it belongs to a thread.
+// SAFETY: all access to the mapping is atomic, and nothing in it is thread-local.
 unsafe impl Send for Memory {}
 
 impl Memory {
@@ -83,7 +83,7 @@ impl Drop for Memory {
 struct SharedInlet {
     listener: OwnedFd,
     first_packet: u32,
-    /// And the connection, whose end would tell the emitter that nobody looks any more.
+    /// And the connection, whose end would tell the emitter that no process reads the flags any more.
     memory: Option<(Memory, OwnedFd)>,
 }
 
@@ -97,7 +97,7 @@ impl Inlet for SharedInlet {
         loop {
             let caller = accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK)
                 .map_err(|error| format!("the emitter has not called at the local socket: {error}"))?;
-            // SAFETY: a fresh descriptor that nobody else owns.
+            // SAFETY: a new descriptor without another owner.
             let caller = unsafe { OwnedFd::from_raw_fd(caller) };
             if let Ok(memory) = take_memory(&caller, self.first_packet) {
                 self.memory = Some((memory, caller));
@@ -122,7 +122,7 @@ impl SharedOutlet {
         let file = memfd_create(c"ringwatch-flag", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
         ftruncate(&file, BYTES.get() as i64)?;
         let memory = Memory::map(&file, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
-        // Nobody can make the file smaller under the other's mapping, and only this one can be written.
+        // The size is sealed under the other's mapping, and only this mapping can be written.
         let seals =
             [SealFlag::F_SEAL_SHRINK, SealFlag::F_SEAL_GROW, SealFlag::F_SEAL_FUTURE_WRITE, SealFlag::F_SEAL_SEAL];
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals.into_iter().collect()))?;
@@ -167,7 +167,7 @@ fn local_socket() -> nix::Result<OwnedFd> {
 
 fn listener() -> nix::Result<OwnedFd> {
     let listener = local_socket()?;
-    // Without a name: the kernel draws one.
+    // Without a name: the kernel chooses one.
     bind(listener.as_raw_fd(), &UnixAddr::new_unnamed())?;
     listen(&listener, Backlog::new(CALLERS)?)?;
     Ok(listener)
@@ -177,9 +177,9 @@ fn is_own(connection: &OwnedFd) -> bool {
     getsockopt(connection, sockopt::PeerCredentials).is_ok_and(|peer| peer.uid() == getuid().as_raw())
 }
 
-/// The memory that a caller hands over, if it is the emitter.
+/// The memory that a caller passes, if it is the emitter.
 fn take_memory(caller: &OwnedFd, first_packet: u32) -> io::Result<Memory> {
-    // What a stranger sends along is not even received.
+    // Descriptors of another user are not received.
     if !is_own(caller) {
         return Err(Errno::EPERM.into());
     }
@@ -209,8 +209,9 @@ fn take_memory(caller: &OwnedFd, first_packet: u32) -> io::Result<Memory> {
 
 #[cfg(test)]
 mod tests {
+    use platform::testing::as_stranger;
+
     use super::*;
-    use crate::testing::as_stranger;
 
     const PEER: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
 
@@ -251,7 +252,7 @@ mod tests {
         let (mut inlet, mut outlet) = ends(6);
         assert!(inlet.connect(&[]).is_err());
         assert!(outlet.store(1).is_err() && inlet.load() == 0);
-        // And does not keep the emitter's from being taken.
+        // It does not prevent the emitter's memory from being accepted.
         let _stranger = SharedMemory.attach(PEER.into(), &inlet.offer(), 6).unwrap();
         let mut outlet = SharedMemory.attach(PEER.into(), &inlet.offer(), 5).unwrap();
         inlet.connect(&[]).unwrap();
@@ -275,7 +276,7 @@ mod tests {
         assert_eq!((outlet.store(4), inlet.load()), (Ok(true), 4));
     }
 
-    /// Calls at an inlet with the right number and this memory.
+    /// Calls an inlet with the right number and this memory.
     fn hand_over(offer: &[u8], file: &OwnedFd) -> OwnedFd {
         let connection = local_socket().unwrap();
         connect(connection.as_raw_fd(), &UnixAddr::new_abstract(offer).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The protocol over plain UDP, IPv4 or IPv6.
+//! Implements the transport over plain UDP, IPv4 or IPv6.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -12,9 +12,9 @@ use tracing::info;
 use super::Transport;
 use super::lane::Lane;
 
-/// Kernel memory for datagrams that wait: some hundred copies of a notice. The kernel may grant less.
+/// Kernel memory for pending datagrams, in bytes: some hundred copies of a notice. The kernel may grant less.
 const RECEIVE_BUFFER: usize = 1 << 20;
-/// How many errors in a row one look at the socket passes over. The kernel reports each error once.
+/// Number of consecutive errors that one read of the socket ignores. The kernel reports each error once.
 const ERRORS_PASSED_OVER: usize = 16;
 
 /// A bound UDP socket, the one beside it for heartbeats, and the addresses of the nodes.
@@ -44,7 +44,7 @@ impl Udp {
         Ok(Self { socket, lane, is_v6, roster: Vec::new() })
     }
 
-    /// The address as this socket's family writes it.
+    /// The address in the form of this socket's family.
     fn outward(&self, address: SocketAddr) -> SocketAddr {
         match address {
             SocketAddr::V4(v4) if self.is_v6 => {
@@ -102,14 +102,15 @@ impl Transport for Udp {
     }
 }
 
-/// Asks for more room for datagrams that wait. That only lowers the loss in a burst: a refusal does not matter.
+/// Enlarges the receive buffer. It only reduces losses in bursts, so a refusal does not matter.
 fn enlarge(socket: &UdpSocket) {
     if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
         let _ = setsockopt(socket, sockopt::RcvBuf, &RECEIVE_BUFFER);
     }
 }
 
-/// An address as every other node can use it: IPv4 in its own form even if it came through an IPv6 socket.
+/// An address in the form that every other node can use: IPv4 in its own form even if it arrived through an IPv6
+/// socket.
 fn inward(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
@@ -131,13 +132,13 @@ mod tests {
     }
 
     fn receive(udp: &mut Udp) -> (Vec<u8>, SocketAddr) {
-        let limit = crate::clock::now() + std::time::Duration::from_secs(10);
+        let limit = platform::clock::now() + std::time::Duration::from_secs(10);
         let mut buffer = [0; 8];
         loop {
             if let Some((length, from)) = udp.receive(&mut buffer) {
                 return (buffer[..length].to_vec(), from);
             }
-            assert!(crate::clock::now() < limit, "in time");
+            assert!(platform::clock::now() < limit, "in time");
         }
     }
 

@@ -1,20 +1,20 @@
-//! Flags by RDMA writes: reliable connections between RoCE v2 ports of the same subnet.
+//! Raises flags by RDMA writes: reliable connections between RoCE v2 ports of the same subnet.
 //!
-//! Each slot has a connection and a protection domain of its own, so a key holds for one peer and eight bytes. The
-//! library is loaded by hand: bindings that exist either lack one-sided writes in their safe part (`ibverbs`), or build
-//! the whole of rdma-core with cmake and libclang (`ibverbs-sys`), and would make libibverbs a condition for every node.
+//! Each slot has its own connection and protection domain, so a key is valid for one peer and eight bytes. The library
+//! is loaded at run time: existing bindings either lack one-sided writes in their safe part (`ibverbs`), or build the
+//! whole of rdma-core with cmake and libclang (`ibverbs-sys`), and would require libibverbs on every node.
 //!
 //! | file | part |
 //! |---|---|
-//! | this one | slots that are offered and written, and which errors mean what |
+//! | this one | offered and written slots, and the meaning of errors |
 //! | `words` | offers and answers |
-//! | `port` | which RDMA port belongs to an address |
+//! | `port` | the RDMA port of an address |
 //! | `slot` | memory that one peer can write |
 //! | `pair` | reliable connections |
 //! | `library` | libibverbs and the devices |
 //! | `layout` | its structs |
 //!
-//! Nothing outside of `library`, `pair` and `slot` calls libibverbs; what they offer is safe.
+//! Only `library`, `pair` and `slot` call libibverbs; their interface is safe.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,15 +37,15 @@ pub mod port;
 mod slot;
 pub mod words;
 
-/// Room for writes under way. A peer that does not answer fails the first of them long before it is used up, unless
-/// heartbeats follow each other faster than the device repeats.
+/// Maximum number of pending writes. If a peer does not answer, the first of them fails long before the limit is
+/// reached, unless the heartbeat period is shorter than the device's repetition interval.
 const DEPTH: u32 = 64;
-/// Every how many writes the device reports that they are done.
+/// The device reports completion once per this number of writes.
 const SIGNAL_EVERY: u64 = 2;
-/// Most writes that may be unreported while flags are enough. With more the fifth or sixth heartbeat after the last that
-/// arrived is a datagram, where a timeout has ten periods by default.
+/// Maximum number of unreported writes with flags alone. With more, the fifth or sixth heartbeat after the last one
+/// that arrived is a datagram; a timeout has ten periods by default.
 const UNREPORTED: u64 = 4;
-/// How often the device repeats a write that is not acknowledged: the most there is, as soft-RoCE takes 7 for without end.
+/// Number of repetitions of an unacknowledged write: the maximum, as soft-RoCE treats 7 as unlimited.
 const REPETITIONS: u8 = 6;
 
 /// The RDMA devices of this node.
@@ -62,14 +62,14 @@ impl Verbs {
         is_there.then(|| Self { devices: BTreeMap::new(), patience: patience(period) })
     }
 
-    /// One end of a connection, at the port beside the way to this peer.
+    /// One end of a connection, at the port on the route to this peer.
     fn pair(&mut self, peer: SocketAddr) -> Result<Pair, String> {
         let own =
             port::address_towards(peer).ok_or_else(|| format!("{} is not in a subnet of this node", peer.ip()))?;
         let port = port::find(Path::new(DEVICES), own)
             .ok_or_else(|| format!("no active RDMA port (RoCE v2) of this node has the address {own}"))?;
         self.pair_at(&port).map_err(|error| {
-            // A device may have been taken away and come back under its name.
+            // A device may have been removed and have returned under its name.
             self.devices.remove(&port.device);
             format!("RDMA device {}: {error}", port.device)
         })
@@ -88,12 +88,12 @@ impl Verbs {
     }
 }
 
-/// How long the device waits before it repeats a write, as the power of two of 4.096 µs: so that all repetitions together
-/// take about a period. Devices may wait longer (soft-RoCE counts in ticks of its kernel): that heartbeats are datagrams
-/// again before anybody is suspected does not depend on it ([`UNREPORTED`]).
+/// Time before the device repeats a write, as the power of two of 4.096 µs, so that all repetitions together take about
+/// a period. Devices may wait longer (soft-RoCE counts in kernel ticks). The return to datagrams before a suspicion
+/// does not depend on it ([`UNREPORTED`]).
 fn patience(period: Duration) -> u8 {
     let share = period.as_nanos() / (u128::from(REPETITIONS) + 1) / 4096;
-    // 31 is the largest; 0 would be for ever.
+    // The maximum is 31; 0 would be unlimited.
     u8::try_from(share.max(2).ilog2().min(31)).unwrap_or(31)
 }
 
@@ -144,13 +144,13 @@ struct VerbsOutlet {
     pair: Pair,
     address: u64,
     key: u32,
-    /// Number of writes, and of those that are known to be done.
+    /// Number of writes, and number of writes known to be complete.
     written: u64,
     acknowledged: u64,
 }
 
 impl VerbsOutlet {
-    /// Takes what the device reports. An error means that flags cannot be raised here, and nothing about anybody.
+    /// Handles the device's reports. An error means that flags cannot be raised here; it is no evidence of a failure.
     fn collect(&mut self) -> Result<(), String> {
         while let Some(completion) = self.pair.poll().map_err(|error| error.to_string())? {
             match completion {

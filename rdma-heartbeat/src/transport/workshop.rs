@@ -1,8 +1,8 @@
-//! Work on connections, away from the daemon's loop.
+//! Runs work on connections outside of the daemon's loop.
 //!
-//! Making, connecting and giving back what a device keeps is the business of its driver and firmware, which may take
-//! seconds: soft-RoCE waits up to 50 s to destroy a connection while packets to a dead machine are under way. A daemon
-//! that waits with it is silent, and is declared dead.
+//! A device's driver and firmware make, connect and release connections, which may take seconds: soft-RoCE waits up to
+//! 50 s to destroy a connection while packets to a dead machine are pending. A daemon that waits for it is silent, and
+//! is declared dead.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -12,22 +12,22 @@ use std::thread;
 
 use super::means::{Inlet, Means, Outlet};
 
-/// Enough for libibverbs and its drivers. All of it counts, because the daemon's memory is locked.
+/// Stack size in bytes, enough for libibverbs and its drivers. It is fully locked, like all of the daemon's memory.
 const STACK: usize = 256 << 10;
 
-/// Something to do; `number` comes back with the result.
+/// A job; `number` is returned with the result.
 pub enum Job {
     /// Make a slot for the node behind this address.
     Open { number: u64, peer: SocketAddr, first_packet: u32 },
-    /// Connect a slot with the emitter that has answered this.
+    /// Connect a slot with the emitter that has sent this answer.
     Connect { number: u64, inlet: Box<dyn Inlet>, answer: Vec<u8> },
     /// Connect to the slot that the node behind this address has offered.
     Attach { number: u64, peer: SocketAddr, offer: Vec<u8>, first_packet: u32 },
 }
 
-/// What became of a [`Job`], or why nothing did, as a clause.
+/// The result of a [`Job`], or the reason of its failure, as a clause.
 pub enum Product {
-    /// A slot that is to be offered.
+    /// A slot to be offered.
     Opened { number: u64, inlet: Result<Box<dyn Inlet>, String> },
     /// A slot that can be written.
     Connected { number: u64, inlet: Result<Box<dyn Inlet>, String> },
@@ -35,7 +35,7 @@ pub enum Product {
     Attached { number: u64, outlet: Result<Box<dyn Outlet>, String> },
 }
 
-/// Does a job, however long it takes.
+/// Does a job, for as long as it takes.
 pub fn carry_out(means: &mut dyn Means, job: Job) -> Product {
     match job {
         Job::Open { number, peer, first_packet } => Product::Opened { number, inlet: means.open(peer, first_packet) },
@@ -49,9 +49,9 @@ pub fn carry_out(means: &mut dyn Means, job: Job) -> Product {
     }
 }
 
-/// Who does the jobs.
+/// Runs the jobs.
 pub trait Workshop {
-    /// Name of the means, for people.
+    /// Name of the means, for messages.
     fn name(&self) -> &'static str;
 
     /// Takes a job.
@@ -60,24 +60,24 @@ pub trait Workshop {
     /// The next product, if there is one.
     fn collect(&mut self) -> Option<Product>;
 
-    /// Gives back what is no longer needed.
+    /// Releases an unneeded object.
     fn discard(&mut self, thing: Box<dyn Discarded>);
 }
 
-/// What can be given back by any thread.
+/// An object that any thread can release.
 pub trait Discarded: Send {}
 
 impl Discarded for Box<dyn Inlet> {}
 impl Discarded for Box<dyn Outlet> {}
 
-/// Does each job when its product is collected: for means that never wait.
+/// Runs each job when its product is collected: for means that never wait.
 pub struct AtOnce<M> {
     means: M,
     jobs: VecDeque<Job>,
 }
 
 impl<M: Means> AtOnce<M> {
-    /// With nothing to do yet.
+    /// Without jobs.
     pub fn new(means: M) -> Self {
         Self { means, jobs: VecDeque::new() }
     }
@@ -101,7 +101,7 @@ impl<M: Means> Workshop for AtOnce<M> {
     }
 }
 
-/// A thread that does one job after the other.
+/// A thread that runs jobs one after another.
 pub struct Thread {
     name: &'static str,
     jobs: Sender<Job>,
@@ -112,7 +112,7 @@ impl Thread {
     /// Starts it.
     ///
     /// # Errors
-    /// If the system has no thread left.
+    /// If no thread can be started.
     pub fn start(mut means: Box<dyn Means>) -> std::io::Result<Self> {
         let (name, (jobs, taken), (done, products)) = (means.name(), channel(), channel());
         let work = move || {
@@ -133,7 +133,7 @@ impl Workshop for Thread {
     }
 
     fn order(&mut self, job: Job) {
-        // It ends with this value only.
+        // It ends only with this value.
         let _ = self.jobs.send(job);
     }
 
@@ -141,7 +141,8 @@ impl Workshop for Thread {
         self.products.try_recv().ok()
     }
 
-    /// In a thread of its own, so that new connections do not wait for old ones. If the system has none left it is kept.
+    /// Uses a separate thread, so that new connections do not wait for old ones. If none can be started, the object is
+    /// leaked.
     fn discard(&mut self, thing: Box<dyn Discarded>) {
         let thing = ManuallyDrop::new(thing);
         let give_back = move || drop(ManuallyDrop::into_inner(thing));
@@ -154,10 +155,11 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Barrier};
 
-    use super::*;
-    use crate::testing::wait_until;
+    use platform::testing::wait_until;
 
-    /// A device that takes its time until both sides have come to the barrier.
+    use super::*;
+
+    /// A device that waits until both sides have reached the barrier.
     struct Slow(Arc<Barrier>);
 
     impl Means for Slow {

@@ -6,10 +6,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,19 +20,26 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::Pid;
+use node_abi::event_loggers::socket_name;
+use node_abi::greeting::{Place, ToolKey};
+use node_abi::hosts::Hosts;
+use node_abi::launch::{
+    Carrier, End, FromDaemon, LAUNCH_VERSION, LOGGER_FD, LaunchData, Parameters, Startup, ToDaemon,
+};
+use node_abi::seal::{Direction, Opener, Sealer};
+use node_abi::segment::{Entry, FLAG_ALL_READY, Phase, Segment, SpawnedJob};
+use node_abi::versions::{RELEASE, told_by_daemon};
+use platform::pin::started;
 use propagation::{EndReason, NodeReason};
-use rdma_heartbeat::control::{Control, Received};
-use rdma_heartbeat::greeting::{Place, ToolKey};
-use rdma_heartbeat::launch::{Carrier, End, FromDaemon, LAUNCH_VERSION, LaunchData, Parameters, Startup, ToDaemon};
-use rdma_heartbeat::pin::started;
-use rdma_heartbeat::seal::{Direction, Opener, Sealer};
-use rdma_heartbeat::segment::{Entry, FLAG_ALL_READY, Phase, Segment};
-use rdma_heartbeat::status::{self, Report};
+use rdma_heartbeat::report::status::{self, Report};
+use rdma_heartbeat::session::control::{Control, Received};
 
 pub mod relay;
 
 pub const PERIOD: Duration = Duration::from_millis(20);
 pub const TIMEOUT: Duration = Duration::from_millis(300);
+/// The numbers from here on are those of no rank.
+const NO_RANK: u32 = 1 << 20;
 /// Nothing that the tests wait for takes as long, however slow the machine is.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
@@ -58,6 +67,7 @@ pub struct Node {
     pub address: SocketAddr,
     pub stderr: File,
     segment_file: OwnedFd,
+    logger_file: OwnedFd,
     _tools_file: OwnedFd,
     socket: UdpSocket,
     startup: Startup,
@@ -80,6 +90,7 @@ pub fn launch(ranks_per_node: &[u32]) -> LaunchData {
         key: [7; 32],
         nspace: format!("test-{}-{job}@1", std::process::id()),
         universe: u32::try_from(ranks_per_node.len()).unwrap(),
+        hosts: Hosts::new((1..=ranks_per_node.len()).map(|number| format!("h{number}")).collect()),
         ring: vec![],
         rank_nodes,
         rendezvous: Vec::new(),
@@ -99,6 +110,7 @@ pub fn launch(ranks_per_node: &[u32]) -> LaunchData {
             ring_order: "ids".into(),
             strategy: propagation::Strategy::Circulant,
             offload: Vec::new(),
+            event_loggers: None,
             ports: (0, 0),
             log_level: "debug".into(),
             log: "stderr".into(),
@@ -259,7 +271,8 @@ impl Node {
         let stderr = File::from(memfd_create(c"stderr", MFdFlags::MFD_CLOEXEC).unwrap());
         // Two threads of the daemon write to it, and the kernel guards no shared offset of a memfd.
         fcntl(&stderr, FcntlArg::F_SETFL(OFlag::O_APPEND)).unwrap();
-        let (control, daemon) = start_daemon(&startup, &socket, &segment_file, &stderr);
+        let logger_file = memfd_create(c"logger", MFdFlags::MFD_CLOEXEC).unwrap();
+        let (control, daemon) = start_daemon(&startup, &socket, &segment_file, &logger_file, &stderr);
         let address = socket.local_addr().unwrap();
         Self {
             me,
@@ -272,6 +285,7 @@ impl Node {
             address,
             stderr,
             segment_file,
+            logger_file,
             _tools_file: tools_file,
             socket,
             startup,
@@ -287,7 +301,8 @@ impl Node {
         });
         self.startup.incarnation += 1;
         self.startup.roster = self.startup.roster.take().or(roster);
-        (self.control, self.daemon) = start_daemon(&self.startup, &self.socket, &self.segment_file, &self.stderr);
+        (self.control, self.daemon) =
+            start_daemon(&self.startup, &self.socket, &self.segment_file, &self.logger_file, &self.stderr);
     }
 
     pub fn kill_daemon(&mut self) {
@@ -356,6 +371,28 @@ impl Node {
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     }
 
+    /// The name of the event logger's socket.
+    pub fn logger_name(&self) -> String {
+        socket_name(nix::unistd::geteuid().as_raw(), self.startup.launch.job, self.me)
+    }
+
+    /// Makes this process look like a rank of the node, to which nothing happens.
+    pub fn be_a_rank(&self) {
+        self.let_be_a_rank(std::process::id());
+    }
+
+    /// The same for another process.
+    pub fn let_be_a_rank(&self, pid: u32) {
+        let slot = self.segment.slots();
+        assert!(self.segment.admit(SpawnedJob { first: NO_RANK, number: 1 }, &[NO_RANK + self.me]));
+        self.segment.enter(slot, pid, Phase::Running);
+    }
+
+    /// Ends that.
+    pub fn be_no_rank(&self) {
+        self.segment.enter(self.segment.slots() - 1, 0, Phase::Running);
+    }
+
     pub fn status_name(&self) -> String {
         status::socket_name(nix::unistd::getuid().as_raw(), &self.startup.launch.nspace, self.me)
     }
@@ -400,14 +437,54 @@ pub fn was_killed(status: ExitStatus) -> bool {
     status.signal() == Some(libc::SIGKILL)
 }
 
-fn start_daemon(startup: &Startup, socket: &UdpSocket, segment: &OwnedFd, stderr: &File) -> (Control, Child) {
+/// The daemon. The tests of another crate take the one that was built beside their own program, if it is of these sources.
+fn daemon() -> &'static Path {
+    static DAEMON: LazyLock<PathBuf> = LazyLock::new(|| {
+        if let Some(built) = option_env!("CARGO_BIN_EXE_ringwatchd") {
+            return built.into();
+        }
+        let beside = option_env!("CARGO_BIN_EXE_ringwatch").map(Path::new);
+        let daemon = beside.expect("these tests belong to a program of ringwatch").with_file_name("ringwatchd");
+        let told = Command::new(&daemon).arg("--version").output().map(|output| output.stdout).unwrap_or_default();
+        let told = String::from_utf8_lossy(&told).into_owned();
+        let advice = "build it first with 'cargo build -p rdma-heartbeat'";
+        assert_eq!(told_by_daemon(&told), Some(RELEASE), "{} is not of these sources: {advice}", daemon.display());
+        daemon
+    });
+    &DAEMON
+}
+
+fn start_daemon(
+    startup: &Startup,
+    socket: &UdpSocket,
+    segment: &OwnedFd,
+    logger: &OwnedFd,
+    stderr: &File,
+) -> (Control, Child) {
     let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
     let mut control = Control::new(ours).unwrap();
     control.send(startup);
     control.authenticate(Sealer::new(startup, Direction::ToDaemon), Opener::new(startup, Direction::FromDaemon));
-    let sources = [theirs.as_raw_fd(), socket.as_raw_fd(), segment.as_fd().as_raw_fd()];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ringwatchd"));
+    let mut command = Command::new(daemon());
     command.stdin(Stdio::null()).stderr(stderr.try_clone().unwrap());
+    // Out of the way of the others' places.
+    let logger = fcntl(logger, FcntlArg::F_DUPFD_CLOEXEC(30)).unwrap();
+    hand_over(&mut command, [theirs.as_fd(), socket.as_fd(), segment.as_fd()]);
+    // SAFETY: between fork and exec only dup2 is called, on a descriptor that is open.
+    unsafe {
+        command.pre_exec(move || match libc::dup2(logger, LOGGER_FD) {
+            ..0 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
+    let child = command.spawn().unwrap();
+    nix::unistd::close(logger).unwrap();
+    (control, child)
+}
+
+/// Has a program begin with these descriptors from `CONTROL_FD` on.
+pub fn hand_over(command: &mut Command, descriptors: [BorrowedFd<'_>; 3]) {
+    let sources = descriptors.map(|descriptor| descriptor.as_raw_fd());
     // SAFETY: between fork and exec only fcntl and dup2 are called, on descriptors that are open.
     unsafe {
         command.pre_exec(move || {
@@ -421,5 +498,4 @@ fn start_daemon(startup: &Startup, socket: &UdpSocket, segment: &OwnedFd, stderr
             Ok(())
         });
     }
-    (control, command.spawn().unwrap())
 }

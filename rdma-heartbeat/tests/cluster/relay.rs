@@ -3,7 +3,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -26,6 +26,8 @@ pub struct Relay {
     addresses: Vec<SocketAddr>,
     /// Bit n: node n is on the other side. The highest bit ends the thread.
     cut: Arc<AtomicU64>,
+    /// Whether datagrams are lost and come twice.
+    is_bad: Arc<AtomicBool>,
     passed: Arc<Mutex<Vec<Passed>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,9 +39,10 @@ impl Relay {
         let addresses = sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
         let cut = Arc::new(AtomicU64::new(0));
         let passed = Arc::new(Mutex::new(Vec::new()));
-        let (shared, keep) = (Arc::clone(&cut), Arc::clone(&passed));
-        let thread = std::thread::spawn(move || forward(&sockets, &real, &shared, &keep));
-        Self { addresses, cut, passed, thread: Some(thread) }
+        let is_bad = Arc::new(AtomicBool::new(false));
+        let (shared, keep, bad) = (Arc::clone(&cut), Arc::clone(&passed), Arc::clone(&is_bad));
+        let thread = std::thread::spawn(move || forward(&sockets, &real, &shared, &bad, &keep));
+        Self { addresses, cut, is_bad, passed, thread: Some(thread) }
     }
 
     /// Where the nodes seem to be.
@@ -58,6 +61,13 @@ impl Relay {
     }
 }
 
+impl Relay {
+    /// From now on every third datagram is lost, and every other one comes again after the next.
+    pub fn go_bad(&self) {
+        self.is_bad.store(true, Ordering::SeqCst);
+    }
+}
+
 impl Drop for Relay {
     fn drop(&mut self) {
         self.cut.fetch_or(STOP, Ordering::SeqCst);
@@ -65,8 +75,15 @@ impl Drop for Relay {
     }
 }
 
-fn forward(sockets: &[UdpSocket], real: &[SocketAddr], cut: &AtomicU64, passed: &Mutex<Vec<Passed>>) {
+fn forward(
+    sockets: &[UdpSocket],
+    real: &[SocketAddr],
+    cut: &AtomicU64,
+    is_bad: &AtomicBool,
+    passed: &Mutex<Vec<Passed>>,
+) {
     let mut buffer = vec![0; 65_536];
+    let (mut count, mut late) = (0_u64, None::<(Vec<u8>, usize)>);
     loop {
         let mut waiting: Vec<_> = sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
         let _ = poll(&mut waiting, PollTimeout::from(20u8));
@@ -79,7 +96,16 @@ fn forward(sockets: &[UdpSocket], real: &[SocketAddr], cut: &AtomicU64, passed: 
             let Ok((length, from)) = sockets[to].recv_from(&mut buffer) else { continue };
             let Some(from) = real.iter().position(|address| *address == from) else { continue };
             if (sides >> from) & 1 == (sides >> to) & 1 {
+                count += u64::from(is_bad.load(Ordering::SeqCst));
+                if count % 3 == 1 {
+                    continue;
+                }
                 let _ = sockets[to].send_to(&buffer[..length], real[to]);
+                if let Some((bytes, to)) = late.take() {
+                    let _ = sockets[to].send_to(&bytes, real[to]);
+                } else if count > 0 {
+                    late = Some((buffer[..length].to_vec(), to));
+                }
                 let mut passed = passed.lock().unwrap();
                 if passed.len() < KEPT {
                     passed.push(Passed { to, bytes: buffer[..length].to_vec() });

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 
 use nix::unistd::getuid;
+use node_abi::launch::{Carrier, FromDaemon, LaunchData};
+use node_abi::segment::Phase;
 use propagation::NodeReason;
 use rdma_heartbeat::history::{Event, Record, feed, read};
-use rdma_heartbeat::launch::{Carrier, FromDaemon, LaunchData};
-use rdma_heartbeat::segment::Phase;
-use rdma_heartbeat::status::{Report, name_of};
+use rdma_heartbeat::report::status::{Report, name_of};
 
 use crate::cluster::{Node, eventually, launch};
 use crate::{PERIOD, TIMEOUT, address_of, guest, meet};
@@ -65,7 +65,7 @@ impl Half {
     pub fn until(&self, what: &str, holds: impl Fn(&Report) -> bool) {
         for node in self.nodes.values() {
             let name = node.status_name();
-            eventually(what, || rdma_heartbeat::status::ask(&name).ok().filter(&holds));
+            eventually(what, || rdma_heartbeat::report::status::ask(&name).ok().filter(&holds));
         }
     }
 

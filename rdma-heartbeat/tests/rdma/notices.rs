@@ -31,7 +31,7 @@ fn exchange(place: &str, bytes: &[u8]) -> Vec<u8> {
 /// What a notice would gain: datagrams to a process that sleeps until they come, as they are, and RDMA writes to one that
 /// looks for them ten thousand times a second.
 #[test]
-#[ignore = "a measurement, see docs/decisions.md"]
+#[ignore = "a measurement, see docs/decisions/rdma.md"]
 fn round_trips_of_notices() {
     const JOB: u64 = 13;
     let begins = guest() == 1;

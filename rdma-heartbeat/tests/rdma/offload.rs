@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
+use node_abi::launch::{Carrier, FromDaemon, LaunchData};
 use propagation::NodeReason;
-use rdma_heartbeat::launch::{Carrier, FromDaemon, LaunchData};
 
 use crate::cluster::{eventually, send_signal};
 use crate::half::Half;
@@ -45,7 +45,7 @@ fn answer_remote_shells() {
 fn served(node: u32, launch: &mut LaunchData) {
     if node == 2 {
         launch.agent = format!("bash {SHARED}/remote-shell");
-        launch.parameters.offload = vec![(rdma_heartbeat::logging::host(), "10.78.0.2".into())];
+        launch.parameters.offload = vec![(platform::say::host(), "10.78.0.2".into())];
     }
 }
 
@@ -62,7 +62,7 @@ fn a_host_on_one_guest_is_served_by_the_other() {
     if let Some(node) = half.here(2) {
         let name = node.status_name();
         eventually("flags come from the host, and go between its service and the ring", || {
-            let report = rdma_heartbeat::status::ask(&name).ok()?;
+            let report = rdma_heartbeat::report::status::ask(&name).ok()?;
             let means = [report.offload_means, report.emitter_means, report.observer_means];
             means.iter().all(|one| one.as_deref() == Some("verbs")).then_some(())
         });

@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use rdma_heartbeat::launch::{Carrier, End};
-use rdma_heartbeat::segment::Entry;
+use node_abi::launch::{Carrier, End};
+use node_abi::segment::Entry;
 
 use crate::cluster::{Node, eventually, send_signal};
 use crate::half::Half;
@@ -21,7 +21,7 @@ fn heartbeats_are_flags_and_no_datagrams_are_left() {
         let before = node.report().counters;
         let name = node.status_name();
         let after = eventually("ten more flags", || {
-            let counters = rdma_heartbeat::status::ask(&name).ok()?.counters;
+            let counters = rdma_heartbeat::report::status::ask(&name).ok()?.counters;
             let more = |kind: &str| counters[kind] >= before[kind] + 10;
             (more("flags seen") && more("flags raised")).then_some(counters)
         });
@@ -154,7 +154,7 @@ fn where_writes_are_lost_heartbeats_are_datagrams_before_anybody_is_suspected() 
         let before = node.report().counters;
         let name = node.status_name();
         eventually("heartbeats as datagrams", || {
-            let counters = rdma_heartbeat::status::ask(&name).ok()?.counters;
+            let counters = rdma_heartbeat::report::status::ask(&name).ok()?.counters;
             (counters["heartbeats received"] >= before["heartbeats received"] + 5).then_some(())
         });
     }

@@ -3,10 +3,10 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 
+use node_abi::launch::{FromDaemon, LaunchData};
+use node_abi::segment::Phase;
 use propagation::{Message, NodeReason};
-use rdma_heartbeat::launch::{FromDaemon, LaunchData};
-use rdma_heartbeat::network::Network;
-use rdma_heartbeat::segment::Phase;
+use rdma_heartbeat::session::network::Network;
 use rdma_heartbeat::transport::verbs::words::Offer;
 use rdma_heartbeat::transport::{AtOnce, Flags, Inlet, Means, Outlet, Udp, Verbs};
 
@@ -177,7 +177,7 @@ impl Pair {
         let mut network = Network::new(Box::new(Udp::new(self.socket.into()).unwrap()), &self.launch, 1, 0);
         network.set_roster(&self.roster);
         eventually("the other guest has seen it", || {
-            let now = rdma_heartbeat::clock::now();
+            let now = platform::clock::now();
             beat(&mut flags, &mut network);
             while let Some(datagram) =
                 network.receive().or_else(|| network.receive_heartbeat(now).map(|(heartbeat, _)| heartbeat))
@@ -210,7 +210,8 @@ fn a_wrong_key_is_said_in_the_log_and_heartbeats_stay_datagrams() {
             let before = node.report().counters["heartbeats sent"];
             let name = node.status_name();
             eventually("datagrams go on", || {
-                (rdma_heartbeat::status::ask(&name).ok()?.counters["heartbeats sent"] >= before + 10).then_some(())
+                (rdma_heartbeat::report::status::ask(&name).ok()?.counters["heartbeats sent"] >= before + 10)
+                    .then_some(())
             });
             assert!(node.daemon.try_wait().unwrap().is_none() && node.deaths().is_empty(), "{}", node.stderr());
         });

@@ -4,7 +4,7 @@
  *   survivor TABLE idle                 sleep outside of MPI until killed
  *
  * Rank 0 is blocked in a receive from the first victim, rank 1 in a receive from any source; all others, the victims
- * among them, call MPI_Allreduce again and again. Everybody waits for a victim, and nobody revokes the communicators of
+ * among them, call MPI_Allreduce again and again. Of two ranks both do that. Everybody waits for a victim, and nobody revokes the communicators of
  * the work: so the first error of each rank is what its own MPI library found out, not what another rank told it.
  *
  * TABLE is a file that all ranks map: one record a rank, times in nanoseconds of CLOCK_MONOTONIC, which the virtual
@@ -77,10 +77,10 @@ static int count(MPI_Comm communicator, struct record *mine)
     return class;
 }
 
-static int work(MPI_Comm world, MPI_Comm team, int rank, int victim, struct record *mine)
+static int work(MPI_Comm world, MPI_Comm team, int receives, int rank, int victim, struct record *mine)
 {
     int class = MPI_SUCCESS, nothing;
-    if (rank <= 1) {
+    if (receives) {
         MPI_Error_class(MPI_Recv(&nothing, 1, MPI_INT, 0 == rank ? victim : MPI_ANY_SOURCE, 7, world,
                                  MPI_STATUS_IGNORE), &class);
         return class;
@@ -110,12 +110,14 @@ int main(int argc, char **argv)
         }
     }
     int victim = atoi(argv[2]);
-    if (rank <= 1 && is_listed(argv[2], rank)) {
-        fprintf(stderr, "survivor: ranks 0 and 1 cannot be victims\n");
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int receives = size > 2 && rank <= 1;
+    if (receives && is_listed(argv[2], rank)) {
+        fprintf(stderr, "survivor: ranks 0 and 1 of more than two cannot be victims\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Comm_dup(MPI_COMM_WORLD, &world);
-    MPI_Comm_split(MPI_COMM_WORLD, rank <= 1, rank, &team);
+    MPI_Comm_split(MPI_COMM_WORLD, receives, rank, &team);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(team, MPI_ERRORS_RETURN);
@@ -125,7 +127,7 @@ int main(int argc, char **argv)
     MPI_Barrier(world);
     mine->pid = getpid();
 
-    int class = work(world, team, rank, victim, mine);
+    int class = work(world, team, receives, rank, victim, mine);
     mine->error = now();
     mine->class = class;
     MPIX_Comm_revoke(MPI_COMM_WORLD);

@@ -17,6 +17,8 @@ struct Drawn {
     x: String,
     y: String,
     log: bool,
+    #[serde(default)]
+    is_linear: bool,
     series: Vec<DrawnSeries>,
 }
 
@@ -56,6 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             x: &chart.x,
             y: &chart.y,
             log: chart.log,
+            is_linear: chart.is_linear,
             series,
         })
         .collect();

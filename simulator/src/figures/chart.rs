@@ -5,7 +5,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// A chart with a logarithmic x axis.
+/// A chart.
 pub struct Chart<'a> {
     /// What is shown.
     pub title: &'a str,
@@ -19,6 +19,8 @@ pub struct Chart<'a> {
     pub y: &'a str,
     /// Whether the y axis is logarithmic.
     pub log: bool,
+    /// Whether the x axis is linear; else it is logarithmic.
+    pub is_linear: bool,
     /// What is drawn, in the order of the legend.
     pub series: Vec<Series>,
 }
@@ -99,9 +101,9 @@ impl Chart<'_> {
             .y_label_area_size(72)
             .build_cartesian_2d(x.0..x.1, y.0..y.1)?;
         area.configure_mesh()
-            .x_labels((x.1 - x.0).ceil() as usize + 1)
+            .x_labels(if self.is_linear { 8 } else { (x.1 - x.0).ceil() as usize + 1 })
             .y_labels(if self.log { (y.1 - y.0).ceil() as usize + 1 } else { 8 })
-            .x_label_formatter(&|value| power_of_ten(*value))
+            .x_label_formatter(&|value| if self.is_linear { grouped(*value as u64) } else { power_of_ten(*value) })
             .y_label_formatter(&|value| if self.log { power_of_ten(*value) } else { plain(*value) })
             .x_desc(self.x)
             .y_desc(self.y)
@@ -119,7 +121,7 @@ impl Chart<'_> {
 
     fn draw_series(&self, area: &mut Area<'_, '_>, series: &Series) -> Drawn {
         let colour = series.colour();
-        let points: Vec<_> = series.points.iter().map(|&(x, y)| (x.log10(), self.height(y))).collect();
+        let points: Vec<_> = series.points.iter().map(|&(x, y)| (self.place(x), self.height(y))).collect();
         if !series.band.is_empty() {
             let upper = points.iter().zip(&series.band).map(|(point, band)| (point.0, self.height(band.1)));
             let lower = points.iter().zip(&series.band).map(|(point, band)| (point.0, self.height(band.0))).rev();
@@ -164,6 +166,10 @@ impl Chart<'_> {
         if self.series.len() > 4 { 2 } else { 1 }
     }
 
+    fn place(&self, x: f64) -> f64 {
+        if self.is_linear { x } else { x.log10() }
+    }
+
     fn height(&self, y: f64) -> f64 {
         if self.log { y.max(f64::MIN_POSITIVE).log10() } else { y }
     }
@@ -181,6 +187,10 @@ impl Chart<'_> {
         } else {
             (1.06 * low.min(0.0), 1.06 * high)
         };
+        if self.is_linear {
+            // One point has a width, too.
+            return ((x.0, x.1.max(x.0 + 1.0)), y);
+        }
         let x = (x.0.log10() - 0.05, x.1.log10() + 0.1);
         // Labels are powers of ten: at least one is needed.
         let has_label = x.0.ceil() <= x.1;
@@ -242,7 +252,7 @@ mod tests {
 
     fn chart(title: &str, points: Vec<(f64, f64)>) -> Chart<'_> {
         let series = vec![Series { label: "a line".into(), colour: 0, look: Look::Line, points, band: vec![] }];
-        Chart { title, subtitle: "", warning: "", x: "size", y: "gain", log: false, series }
+        Chart { title, subtitle: "", warning: "", x: "size", y: "gain", log: false, is_linear: false, series }
     }
 
     #[test]

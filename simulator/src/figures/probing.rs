@@ -2,7 +2,7 @@
 //!
 //! In a round every node probes one other node, chosen at random.
 
-use crate::{Purpose, Stream};
+use crate::random::{Purpose, Stream};
 
 use super::chart::{Chart, Look, Series, grouped};
 use super::table::{Row, csv};
@@ -136,6 +136,7 @@ pub(super) fn draw_rounds(plan: &Plan) -> Drawing {
         x: "nodes",
         y: "rounds",
         log: false,
+        is_linear: false,
         series,
     };
     let mean = |nodes| format!("{:.2}", at(&samples, nodes).mean);
@@ -206,6 +207,7 @@ pub(super) fn draw_queue(plan: &Plan) -> Drawing {
         x: "nodes",
         y: "probes at one node",
         log: false,
+        is_linear: false,
         series,
     };
     let few = "the longest of so few runs is a matter of chance";
@@ -258,6 +260,7 @@ pub(super) fn draw_closed_forms(_: &Plan) -> Drawing {
         x: "nodes",
         y: "probability",
         log: false,
+        is_linear: false,
         series: vec![
             line("not probed", 0, Look::Line, &missed),
             line("1/e", 1, Look::Dashed, &|_| 1.0 / std::f64::consts::E),

@@ -72,6 +72,7 @@ pub(super) fn draw(_: &Plan) -> Drawing {
         x: "nodes",
         y: "timeout (s)",
         log: true,
+        is_linear: false,
         series,
     };
     let rows = sizes.iter().map(|&nodes| {
@@ -127,11 +128,11 @@ mod tests {
     #[test]
     fn the_largest_timeout_has_just_the_risk_it_may_have() {
         let (nodes, mtbf) = (256_000, 20.0 * YEAR);
-        let mut scenario = crate::Scenario::low_noise(nodes);
+        let mut scenario = crate::scenario::Scenario::low_noise(nodes);
         let failures = bounds::tolerated(nodes);
         let mut risk = |timeout: f64| {
             scenario.timeout = Duration::from_secs_f64(timeout);
-            let stable = bounds::stable(failures, nodes, &scenario).as_secs_f64();
+            let stable = bounds::stable(failures, nodes, scenario.times()).as_secs_f64();
             tail(stable * f64::from(nodes) / mtbf, failures)
         };
         let timeout = largest_timeout(nodes, mtbf);

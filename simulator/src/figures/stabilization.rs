@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::{Failures, Outcome, Scenario, Stream, bounds, run};
+use crate::bounds;
+use crate::outcome::Outcome;
+use crate::random::Stream;
+use crate::run::run;
+use crate::scenario::{Failures, Scenario};
 
 use super::chart::{Chart, Look, Series, grouped};
 use super::fit::{Fit, Term, fit};
@@ -105,6 +109,7 @@ fn draw_failures(plan: &Plan, points: &[Point], experiment: &Experiment) -> Draw
         x: "nodes",
         y: "failures",
         log: false,
+        is_linear: false,
         series: vec![
             series("failures (mean)", 1, Look::Dots, &|point| point.failures),
             series("expected: e^r, r = lambda (timeout - period / 2)", 1, Look::Dashed, &among),
@@ -182,6 +187,7 @@ impl Experiment {
             x: "nodes",
             y: "time after the first failure (s)",
             log: false,
+            is_linear: false,
             series: lines,
         };
         let rows = rows.into_iter();

@@ -76,9 +76,9 @@ fn violation(seed: u64) -> Option<String> {
     let (nodes, failures) = (scenario.nodes, scenario.failures.known());
     let outcome = run(&scenario).expect("a valid scenario");
     let within = |time: Option<Duration>, bound| time.is_some_and(|time| time <= bound);
-    let what = if !within(outcome.stable, bounds::stable(failures, nodes, &scenario)) {
+    let what = if !within(outcome.stable, bounds::stable(failures, nodes, scenario.times())) {
         "T(f)"
-    } else if !within(outcome.closed, bounds::reconnected(failures, &scenario)) {
+    } else if !within(outcome.closed, bounds::reconnected(failures, scenario.times())) {
         "R(f)"
     } else if outcome.broadcasts > bounds::broadcasts(failures) {
         "the number of broadcasts"

@@ -10,16 +10,17 @@ use std::time::Duration;
 use clap::Parser;
 use system_tests::Lab;
 use system_tests::chaos::bundle::{self, Traces};
-use system_tests::chaos::inject::{self, Around, Carried, Struck};
+use system_tests::chaos::inject::{self, Around};
 use system_tests::chaos::limits::{self, End, LEFT_OUT, MACHINE};
 use system_tests::chaos::plan::{self, Plan, Weather};
 use system_tests::chaos::pulse::Pulse;
 use system_tests::chaos::spawned;
+use system_tests::chaos::struck::{Carried, Struck, own};
 use system_tests::chaos::verdict::{self, Verdict};
 use system_tests::chaos::weather::Storm;
 use system_tests::clock::{now, wait_until};
 use system_tests::diary::Diaries;
-use system_tests::job::Running;
+use system_tests::running::Running;
 
 /// Random jobs under random faults, judged by what every user is promised.
 #[derive(Parser)]
@@ -253,7 +254,7 @@ fn run(plan: &Plan, arguments: &Arguments) -> Ran {
         }
     };
     let mut carried = struck.carried;
-    carried.extend(inject::own(plan, &Diaries::read(&folder.join("diaries"))));
+    carried.extend(own(plan, &Diaries::read(&folder.join("diaries"))));
     let untimed = !traces().late.is_empty();
     let late = storm.as_ref().is_some_and(|storm| !storm.late().is_empty());
     drop(running);

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::inject::Struck;
 use super::limits::{history, records};
 use super::plan::Plan;
+use super::struck::Struck;
 use crate::diary::Diaries;
 use crate::lab::hosts;
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use super::inject::Struck;
 use super::limits::{LAST_MOMENTS, history, numbers, records};
 use super::plan::Plan;
 use super::spawned::{self, Spawned};
+use super::struck::{Struck, found_within};
 use crate::diary::Entry;
-use crate::{Outcome, SLACK, TIMEOUT};
+use crate::job::TIMEOUT;
+use crate::outcome::Outcome;
 
 /// One rank in one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,14 +242,6 @@ fn due(down: Duration, plan: &Plan, struck: &Struck) -> Duration {
     down + found_within(struck, down) + meeting
 }
 
-/// How long it takes to declare somebody who is down: one timeout, and one more for each node that is lost by then, as the
-/// ring finds them one after the other; or had been away, or away from the others. Four more are for a short cut, for other
-/// `ringwatchd`s in the place of those that were struck, and for datagrams that got lost.
-pub fn found_within(struck: &Struck, down: Duration) -> Duration {
-    let lost = struck.lost.values().filter(|at| **at <= down + TIMEOUT * 4).count() + struck.doubtful.len();
-    TIMEOUT * u32::try_from(lost + 1 + 4).unwrap_or(u32::MAX) + SLACK
-}
-
 /// Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, if that takes a
 /// new ringwatchd because one was struck as well, or the survivors were in `MPI_Finalize` already.
 fn may_go_unsaid(rank: u32, struck: &Struck, ended_at: Duration) -> bool {
@@ -262,6 +255,7 @@ fn may_go_unsaid(rank: u32, struck: &Struck, ended_at: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::SLACK;
 
     #[test]
     fn a_history_tells_who_died_when_and_with_whom() {

@@ -9,13 +9,16 @@ use super::later::{Lasting, Later, Over, Stopped, Undo};
 use super::limits::{self, Evidence};
 use super::plan::{Fault, Plan, When};
 use super::pulse::Pulse;
-use super::seen::Seen;
+use super::struck::{Carried, Struck};
 use super::weather::Storm;
 use crate::clock::{now, wait_until};
 use crate::diary::Diaries;
+use crate::job::{Job, SLACK, STOP_TIMEOUT, TIMEOUT};
 use crate::lab::ALL_HOSTS;
+use crate::lab::Lab;
+use crate::process;
 use crate::process::Process;
-use crate::{Job, Lab, Running, SLACK, STOP_TIMEOUT, TIMEOUT, process};
+use crate::running::Running;
 
 /// How long the survivors may take to go on before that counts as a hang: Linux 6.18 keeps a rank that yields from its
 /// processor for a minute, where others do so, too.
@@ -29,60 +32,6 @@ const HARMLESS_STOP: Duration = STOP_TIMEOUT.saturating_sub(Duration::from_milli
 const STEP: Duration = Duration::from_millis(2);
 /// How long after a link has healed the next heartbeat has come through at the latest, also on a bad network.
 const JUST_AFTER: Duration = Duration::from_millis(100);
-
-/// A fault that was carried out: it met somebody who was there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Carried {
-    /// Its kind.
-    pub kind: &'static str,
-    /// When it struck.
-    pub moment: &'static str,
-    /// Whether another one lasted.
-    pub overlaps: bool,
-}
-
-/// What has happened to a job so far.
-#[derive(Clone, Debug, Default)]
-pub struct Struck {
-    /// Ranks that are dead, or soon will be.
-    pub must: BTreeSet<u32>,
-    /// Ranks that were away about as long as the timeouts: dead or alive, but not in between.
-    pub may: BTreeSet<u32>,
-    /// When somebody of those had been away, or came to be one of them.
-    pub doubts: Vec<Duration>,
-    /// When each of those who must be was struck.
-    pub at: BTreeMap<u32, Duration>,
-    /// Since when those are down who must be dead, or strike themselves, as far as that can be said.
-    pub seen: Seen,
-    /// Hosts that are lost with all who were there, and since when.
-    pub lost: BTreeMap<u32, Duration>,
-    /// Hosts that may be.
-    pub doubtful: BTreeSet<u32>,
-    /// Whose `ringwatchd` was, and when.
-    pub watchers: Vec<(u32, Duration)>,
-    /// Who was struck when others had entered `MPI_Finalize`, and may have left it.
-    pub finalizing: BTreeSet<u32>,
-    /// The faults that were carried out.
-    pub carried: Vec<Carried>,
-    /// Why ranks may be dead that nobody has struck.
-    pub limits: BTreeSet<&'static str>,
-    /// What was done, and when.
-    pub log: Vec<(Duration, String)>,
-}
-
-impl Struck {
-    /// Whether this host may have been lost with all who were there, before this moment.
-    #[must_use]
-    pub fn has_lost(&self, host: u32, before: Duration) -> bool {
-        self.doubtful.contains(&host) || self.lost.get(&host).is_some_and(|at| *at <= before)
-    }
-
-    /// Whether anything was done to the job before this moment.
-    #[must_use]
-    pub fn has_begun(&self, before: Duration) -> bool {
-        self.log.iter().any(|(at, _)| *at <= before)
-    }
-}
 
 /// Where a job leaves its traces, and what happens around it.
 pub struct Around<'a> {
@@ -117,13 +66,6 @@ pub fn job(plan: &Plan, events: &str) -> Job {
         Some(rank) => job.arguments(&[call, &format!("{rank}:late:none")]),
         None => job,
     }
-}
-
-/// The fault that a rank has carried out itself, if it has.
-#[must_use]
-pub fn own(plan: &Plan, diaries: &Diaries) -> Option<Carried> {
-    let ((when, fault), rank) = (plan.faults.last()?, plan.own()?);
-    diaries.has(rank, "dies").then(|| Carried { kind: fault.kind(), moment: when.moment(), overlaps: false })
 }
 
 /// Does to the job what is planned, up to its end.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::Lab;
 use crate::clock::now;
 use crate::lab::ALL_HOSTS;
+use crate::lab::Lab;
 use crate::process;
 
 /// How such a fault is undone.

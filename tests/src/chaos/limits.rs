@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::declared::found_within;
-use super::inject::{self, Struck};
 use super::plan::Plan;
 use super::spawned::Spawned;
+use super::struck::{Struck, found_within, own};
 use crate::diary::Diaries;
-use crate::{Outcome, TIMEOUT};
+use crate::job::TIMEOUT;
+use crate::outcome::Outcome;
 
 /// Ends the job. Like all limits it has the words of docs/limits.md.
 pub const INIT: &str = "A failure before every rank has left `MPI_Init` ends the job";
@@ -35,7 +35,7 @@ pub const LEFT_OUT: [&str; 4] = [
     "The node of `mpirun` must live",
     "loops of `MPI_Iprobe` on a dead rank",
     "A node whose `prted` and `ringwatchd` are lost or stopped in the same moment",
-    "A rank that somebody stops while its node waits for contact",
+    "A rank that is stopped by a user while its node waits for contact",
 ];
 
 /// No limit of ringwatch, but of the machine that plays the bad network: a node is declared dead.
@@ -48,15 +48,17 @@ pub const RESTART_LATE: &str = "a ringwatchd not replaced in time while ordinary
 pub const MACHINE: [&str; 2] = [RELAY_LATE, RESTART_LATE];
 
 /// What ringwatch says of a job that ends by [`INIT`], in the words of `ringwatchd` and of the plugin.
-const OF_INIT: [&str; 5] = [
+const OF_INIT: [&str; 6] = [
     "ended before every rank had left MPI_Init, from which Open MPI cannot recover; the job is ended",
     "did not report to the node of mpirun over the network",
     "was lost before the nodes of the job had found each other; the job is ended",
     "was lost while the job was being launched; the job is ended",
     EVERY_RANK,
+    EVERY_RANK_BY_ITSELF,
 ];
 /// Where `MPI_Init` has failed at everybody who was left.
 const EVERY_RANK: &str = "every rank of the job is dead; the job is ended";
+const EVERY_RANK_BY_ITSELF: &str = "every rank of the job has ended without MPI_Finalize; the job is ended";
 /// `MPI_Init` itself does that when it fails, and Open MPI where it cannot go on.
 const ABORTS: &str = "called MPI_Abort; the job is ended";
 
@@ -86,7 +88,7 @@ pub struct End<'a> {
 /// `MPI_Init` failed, about when somebody died or may have, or a rank has aborted over a receive after somebody was struck.
 #[must_use]
 pub fn ended(plan: &Plan, struck: &Struck, end: &End<'_>) -> Option<&'static str> {
-    if struck.must.is_empty() && struck.may.is_empty() && inject::own(plan, end.diaries).is_none() {
+    if struck.must.is_empty() && struck.may.is_empty() && own(plan, end.diaries).is_none() {
         return None;
     }
     let is_in_init = |rank: u32| !end.spawned.iter().any(|one| one.rank == rank && one.initialised.is_some());
@@ -153,7 +155,9 @@ fn is_of_init(plan: &Plan, struck: &Struck, diaries: &Diaries, sentence: &str) -
         return !has_left(rank);
     }
     let all_are_dead = (0..plan.ranks()).all(|rank| was_struck(rank) || !has_left(rank));
-    OF_INIT.iter().any(|words| sentence.ends_with(words) && (*words != EVERY_RANK || all_are_dead))
+    OF_INIT
+        .iter()
+        .any(|words| sentence.ends_with(words) && (![EVERY_RANK, EVERY_RANK_BY_ITSELF].contains(words) || all_are_dead))
 }
 
 /// The ranks that the machine may have taken along, and how.
@@ -289,7 +293,7 @@ mod tests {
         let ended = |plan: &Plan, struck: &Struck, said: &str, initialised: Option<u64>| {
             super::ended(plan, struck, &end(&diaries, said, &[one(initialised)]))
         };
-        let said = [format!("{} (node 1) {died}", spawns.ranks()), format!("{} {ABORTS}", spawns.ranks())];
+        let said = [format!("{} on node 1 (h2) {died}", spawns.ranks()), format!("{} {ABORTS}", spawns.ranks())];
         for sentence in said.map(|said| format!("noise\nringwatch: rank {said}\n")) {
             assert_eq!(ended(&spawns, &fault(101), &sentence, None), Some(SPAWNING), "{sentence}");
             assert_eq!(ended(&spawns, &fault(99), &sentence, None), Some(SPAWNING), "nobody could know of it");

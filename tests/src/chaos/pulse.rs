@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::TIMEOUT;
 use crate::clock::now;
+use crate::job::TIMEOUT;
 
 /// How often it wants to run.
 const BEAT: Duration = Duration::from_millis(10);

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clock::{now, wait_until};
-use crate::{STOP_TIMEOUT, process};
+use crate::job::STOP_TIMEOUT;
+use crate::process;
 
 /// Who is not down by then is not looked at any more.
 const LONG: Duration = Duration::from_secs(180);

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::bundle::Traces;
 use super::declared::Declared;
-use super::inject::Struck;
 use super::limits::{self, End, history, records};
 use super::plan::{Fault, Plan, When};
-use crate::Outcome;
+use super::struck::Struck;
 use crate::diary::{Diaries, Entry, PROC_FAILED};
+use crate::outcome::Outcome;
 
 /// `MPI_ERR_OTHER`.
 const OTHER: &str = "16";
@@ -136,7 +136,7 @@ fn finalized(plan: &Plan, struck: &Struck, outcome: &Outcome, dead: &[u32]) -> B
         outcome.require(outcome.status == 0, "mpirun's exit status is 0");
         outcome.left_nothing();
     } else {
-        outcome.gave_up(&["every rank of the job is dead"]);
+        outcome.gave_up(&["every rank of the job ", "the job is ended"]);
     }
     limits
 }

@@ -20,8 +20,9 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 
 use super::plan::Weather;
 use crate::clock::now;
+use crate::job::TIMEOUT;
 use crate::lab::{hosts, port, run};
-use crate::{TIMEOUT, wire};
+use crate::wire;
 
 /// The link to which datagrams are turned aside, and its other end, where they are taken.
 const ASIDE: &str = "rwc0";

@@ -1,4 +1,4 @@
-//! What arrives at a service: from its host, and from the other nodes.
+//! Handles inputs of a service: from its host, and from other nodes.
 
 use std::net::SocketAddr;
 
@@ -6,12 +6,12 @@ use propagation::{Action, Member, Message, NodeId, Time};
 use tracing::info;
 
 use super::{Link, Service, serving};
-use crate::control::Received;
-use crate::daemon::neighbours;
-use crate::network::DATAGRAMS_PER_TURN;
 use crate::offload::{FromService, ToService};
-use crate::refusing::is_misplaced;
-use crate::rendezvous::Step;
+use crate::ring::neighbours;
+use crate::session::control::Received;
+use crate::session::misplaced::is_misplaced;
+use crate::session::network::DATAGRAMS_PER_TURN;
+use crate::session::rendezvous::Step;
 
 impl Service {
     pub(super) fn take_packets(&mut self, now: Time) {
@@ -55,7 +55,7 @@ impl Service {
         }
     }
 
-    /// Has the member do something, if there is one, and carries out what follows.
+    /// Lets the member act, if there is one, and carries out the actions.
     pub(super) fn with_member(&mut self, now: Time, act: impl FnOnce(&mut Member, &mut Vec<Action>)) {
         if let Link::Ring(member) = &mut self.link {
             act(member, &mut self.actions);
@@ -119,10 +119,14 @@ impl Service {
     }
 }
 
-/// What the protocol only carries.
+/// Whether the protocol only forwards this message.
 fn is_for_the_host(message: &Message) -> bool {
     matches!(
         message,
-        Message::Records { .. } | Message::RecordsHeard { .. } | Message::AllStopped { .. } | Message::JobSuspended
+        Message::Records { .. }
+            | Message::RecordsHeard { .. }
+            | Message::AllStopped { .. }
+            | Message::JobSuspended
+            | Message::Logger { .. }
     )
 }

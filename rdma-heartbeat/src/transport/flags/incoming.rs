@@ -1,4 +1,4 @@
-//! The observer's side: the slot in which the emitter raises its flags.
+//! Manages the observer's side: the slot in which the emitter raises its flags.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use crate::transport::flag::FlagKey;
 use crate::transport::means::Inlet;
 use crate::transport::workshop::Job;
 
-/// How long no other value is looked at after one that was not the emitter's: so often somebody may guess.
+/// Minimum time until the next value is checked after an invalid one; it limits the rate of guesses.
 pub(super) const GUESS: Duration = Duration::from_millis(1);
 
-/// What a node knows of its emitter's flags.
+/// State of the emitter's flags.
 pub(super) struct Incoming {
     emitter: Option<NodeId>,
     slot: Option<Slot>,
     next_epoch: u64,
     next_offer: Time,
-    /// When the next value is looked at.
+    /// Time at which the next value is checked.
     next_guess: Time,
-    /// How long the next offer is waited for, doubled every time.
+    /// Time until the next offer, doubled every time.
     patience: Duration,
     first_patience: Duration,
 }
@@ -35,12 +35,12 @@ struct Slot {
     is_connected: bool,
     value: u64,
     count: u32,
-    /// `count` when the last datagram came.
+    /// Value of `count` at the last datagram.
     count_before: u32,
 }
 
 impl Incoming {
-    /// Nobody's, with slots numbered from `epoch`.
+    /// Without an emitter; slots are numbered from `epoch`.
     pub fn new(epoch: u64, patience: Duration) -> Self {
         Self {
             emitter: None,
@@ -68,7 +68,7 @@ impl Incoming {
         }
     }
 
-    /// A heartbeat came as a datagram: offers a slot, or orders one.
+    /// Handles a heartbeat as a datagram: offers a slot, or orders one.
     pub fn heard(&mut self, now: Time, from: NodeId, address: SocketAddr, shop: &mut Shop) -> Option<Word> {
         if self.emitter != Some(from) {
             return None;
@@ -91,7 +91,7 @@ impl Incoming {
         None
     }
 
-    /// The emitter answers an offer.
+    /// Handles the emitter's answer to an offer.
     pub fn answered(&mut self, now: Time, from: NodeId, epoch: u64, answer: Option<Vec<u8>>, shop: &mut Shop) {
         let is_open = |slot: &&mut Slot| slot.epoch == epoch && !slot.is_connected;
         let Some(slot) = self.slot.as_mut().filter(is_open).filter(|_| self.emitter == Some(from)) else { return };
@@ -105,7 +105,7 @@ impl Incoming {
         }
     }
 
-    /// A slot comes from the workshop, made or connected; a new one is offered to its emitter.
+    /// Handles a slot from the workshop, new or connected; a new one is offered to its emitter.
     pub fn made(
         &mut self,
         now: Time,
@@ -122,7 +122,7 @@ impl Incoming {
                 return self.emitter.zip(slot.offer()).filter(|_| !is_connected);
             }
             (Some(_), Err(why)) => self.give_up(now, &why, shop),
-            // Ordered for a neighbour that is none any more.
+            // It was ordered for a former neighbour.
             (None, Ok(inlet)) => shop.discard(inlet),
             (None, Err(_)) => {}
         }
@@ -162,7 +162,7 @@ impl Incoming {
         self.emitter
     }
 
-    /// Whether a flag has been seen in the present slot.
+    /// Whether a flag has been seen in the current slot.
     pub fn works(&self) -> bool {
         self.slot.as_ref().is_some_and(|slot| slot.count > 0)
     }

@@ -1,4 +1,4 @@
-//! The flags of two nodes over a word of memory, in every execution that the memory model allows.
+//! Checks the flags of two nodes over a word of memory, in every execution that the memory model permits.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
@@ -12,7 +12,7 @@ const EMITTER: NodeId = 4;
 const OBSERVER: NodeId = 5;
 const FLAGS: u32 = 3;
 
-/// A word as the model sees it, where [`SharedMemory`](super::super::SharedMemory) has one that is mapped twice.
+/// A word for the model; [`SharedMemory`](super::super::SharedMemory) has one that is mapped twice.
 struct Word(Arc<AtomicU64>);
 
 impl Means for Word {
@@ -87,7 +87,7 @@ fn flags_are_seen_in_order_once_each_and_the_last_for_certain() {
         });
         let early = (0..2).filter(|_| observer.look(Time::ZERO).is_some()).count();
         emitting.join().expect("the emitter does not fail");
-        // Whatever was raised before is seen by now.
+        // All flags raised before have been seen by now.
         let late = usize::from(observer.look(Time::ZERO).is_some());
         assert_eq!(observer.look(Time::ZERO), None, "nothing is seen twice");
         let counters = *observer.counters();

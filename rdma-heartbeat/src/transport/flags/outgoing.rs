@@ -1,4 +1,4 @@
-//! The emitter's side: raising flags in the slot that the observer has offered.
+//! Manages the emitter's side: raises flags in the slot that the observer has offered.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::transport::workshop::Job;
 
 const AGAIN: &str = "heartbeats to this node are datagrams again";
 
-/// What a node knows of its own flags.
+/// State of this node's own flags.
 #[derive(Default)]
 pub(super) struct Outgoing {
     observer: Option<NodeId>,
@@ -36,21 +36,21 @@ impl Outgoing {
         }
     }
 
-    /// Gives the slot up; the next heartbeat is a datagram.
+    /// Closes the slot; the next heartbeat is a datagram.
     pub fn detach(&mut self, shop: &mut Shop) {
         if let Some(outlet) = self.slot.take().and_then(|slot| slot.outlet) {
             shop.discard(outlet);
         }
     }
 
-    /// A node asks for datagrams.
+    /// Handles a node's request for datagrams.
     pub fn asked(&mut self, from: NodeId, shop: &mut Shop) {
         if self.observer == Some(from) {
             self.detach(shop);
         }
     }
 
-    /// The observer offers a slot: answers, or has it connected first.
+    /// Handles the observer's offer of a slot: answers, or connects it first.
     pub fn offered(
         &mut self,
         from: NodeId,
@@ -59,7 +59,7 @@ impl Outgoing {
         offer: Vec<u8>,
         shop: &mut Shop,
     ) -> Option<Word> {
-        // The ring has changed, and the offer will come again once both know.
+        // The ring has changed, and the offer will be repeated once both know.
         if self.observer != Some(from) {
             return None;
         }
@@ -77,7 +77,7 @@ impl Outgoing {
         None
     }
 
-    /// An end comes from the workshop: the observer is answered.
+    /// Handles an end from the workshop: answers the observer.
     pub fn made(
         &mut self,
         epoch: u64,
@@ -95,18 +95,18 @@ impl Outgoing {
                 shop.report(self.observer, "to", &why);
                 return self.observer.map(|observer| (observer, Word::Answer { epoch, place: None }));
             }
-            // Ordered for a neighbour that is none any more.
+            // It was ordered for a former neighbour.
             (None, Ok(outlet)) => shop.discard(outlet),
             (None, Err(_)) => {}
         }
         None
     }
 
-    /// Raises the next flag; whether it needs no datagram.
+    /// Raises the next flag; returns whether it needs no datagram.
     pub fn raise(&mut self, to: NodeId, counters: &mut FlagCounters, shop: &mut Shop) -> bool {
         let Some(slot) = self.slot.as_mut().filter(|_| self.observer == Some(to)) else { return false };
         let Some(outlet) = &mut slot.outlet else { return false };
-        // Never again from 1: the values would be those of the past. Datagrams lead to a new slot.
+        // The count never restarts from 1: values would repeat. Datagrams lead to a new slot.
         let Some(count) = slot.count.checked_add(1) else {
             self.detach(shop);
             return false;
@@ -137,12 +137,12 @@ impl Outgoing {
         }
     }
 
-    /// Whether flags in the present slot are acknowledged.
+    /// Whether flags in the current slot are acknowledged.
     pub fn works(&self) -> bool {
         self.slot.as_ref().is_some_and(|slot| slot.works)
     }
 
-    /// Number of the flags raised in the present slot so far.
+    /// Number of flags raised in the current slot so far.
     #[cfg(test)]
     pub fn count(&mut self) -> Option<&mut u32> {
         self.slot.as_mut().map(|slot| &mut slot.count)

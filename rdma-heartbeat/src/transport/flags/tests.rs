@@ -13,7 +13,7 @@ const EMITTER: NodeId = 4;
 const OBSERVER: NodeId = 5;
 const KEY: [u8; 32] = [9; 32];
 
-/// Memory that both nodes reach, by the number of the slot.
+/// Memory that both nodes can access, by slot number.
 #[derive(Clone, Default)]
 struct Memory {
     slots: Arc<Mutex<Vec<Arc<SharedSlot>>>>,
@@ -114,7 +114,8 @@ fn couple(emitter_can: bool) -> Couple {
 }
 
 impl Couple {
-    /// A period: the emitter's heartbeat, as a datagram if it needs one, and what follows. Returns whether it was one.
+    /// Runs a period: the emitter's heartbeat, as a datagram if it needs one, and the consequences. Returns whether it
+    /// was a datagram.
     fn beat(&mut self) -> bool {
         let needs_datagram = !self.emitter.raise(OBSERVER);
         if needs_datagram {
@@ -127,13 +128,13 @@ impl Couple {
         needs_datagram
     }
 
-    /// What the observer says after a datagram.
+    /// The observer's message after a datagram.
     fn offer(&mut self) -> Option<Vec<u8>> {
         let again = self.observer.heard(self.now, EMITTER, address());
         again.or_else(|| self.observer.tend(self.now).map(|(_, word)| word))
     }
 
-    /// What the emitter says to an offer.
+    /// The emitter's answer to an offer.
     fn answer(&mut self, offer: &[u8]) -> Option<Vec<u8>> {
         let again = self.emitter.take(self.now, OBSERVER, address(), offer);
         again.or_else(|| self.emitter.tend(self.now).map(|(_, word)| word))
@@ -184,12 +185,12 @@ fn an_error_leads_back_to_datagrams_and_on_to_another_slot() {
     couple.now += TIMEOUT;
     assert_eq!(couple.beats(2), [true; 2]);
     couple.memory.is_broken.store(false, Relaxed);
-    // An offer was refused meanwhile, so the next one takes its time.
+    // An offer was refused meanwhile, so the next one is delayed.
     assert_eq!(couple.beats(60).iter().filter(|datagram| !**datagram).count(), 0);
     couple.now += RAREST;
     assert_eq!(couple.beats(2), [true, false]);
     assert_eq!(couple.look(), Some(EMITTER));
-    // What was true of the old slot is not of this one.
+    // A value of the old slot is invalid in this one.
     couple.memory.last().value.store(old, Relaxed);
     assert_eq!(couple.look(), None);
     assert_eq!(couple.observer.counters().refused, 1);
@@ -227,7 +228,7 @@ fn a_connection_is_made_anew_where_flags_are_neither_seen_nor_acknowledged() {
     couple.beats(2);
     couple.look();
     couple.memory.last().is_connected.store(false, Relaxed);
-    // Nobody looks: what is written is lost.
+    // The observer does not read: written values are lost.
     assert_eq!(couple.beats(3), [true, true, false]);
     assert_eq!(couple.memory.slots.lock().unwrap().len(), 2);
 }
@@ -265,7 +266,7 @@ fn whoever_guesses_has_one_try_in_a_millisecond() {
         couple.now += GUESS / 10;
     }
     assert_eq!((couple.observer.counters().refused, couple.now - start), (10, 10 * GUESS));
-    // It is no longer in front of the emitter's own.
+    // It no longer hides the emitter's own value.
     assert_eq!(couple.beats(1), [false]);
     couple.now += GUESS;
     assert_eq!(couple.look(), Some(EMITTER));

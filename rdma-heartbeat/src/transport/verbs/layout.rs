@@ -1,7 +1,7 @@
-//! The structs and constants of libibverbs that one-sided writes need, as `infiniband/verbs.h` declares them.
+//! Declares structs and constants of libibverbs for one-sided writes, as in `infiniband/verbs.h`.
 //!
-//! The ABI of `libibverbs.so.1` is stable: these have been the same since its version 1.1. What is not needed is left
-//! out at the end of structs that only the library allocates. A test compares every size and offset with the installed
+//! The ABI of `libibverbs.so.1` is stable: these have not changed since its version 1.1. Unneeded fields at the end of
+//! structs that only the library allocates are omitted. A test compares every size and offset with the installed
 //! headers.
 
 #![allow(missing_docs, non_camel_case_types, reason = "names and meaning are those of the manual pages ibv_*(3)")]
@@ -179,7 +179,7 @@ pub struct ibv_sge {
     pub lkey: u32,
 }
 
-/// Of the unions the parts of an RDMA write, and as much as their largest parts take.
+/// Its unions contain the parts for an RDMA write, and have the size of their largest parts.
 #[repr(C)]
 pub struct ibv_send_wr {
     pub wr_id: u64,
@@ -220,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    /// What a C program says about the installed headers.
+    /// Evaluates expressions in a C program with the installed headers.
     fn ask_the_compiler(expressions: &[&str]) -> Vec<u64> {
         let mut source =
             "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/verbs.h>\nint main(void) {\n".to_owned();

@@ -1,5 +1,5 @@
-//! libibverbs, loaded when a device is opened, and the devices. So nothing needs the library at build time, and a node
-//! without it loses nothing.
+//! Loads libibverbs when a device is opened, and opens devices. So the library is not needed at build time, and a node
+//! without it works.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
@@ -7,9 +7,9 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use super::layout::*;
-use crate::setup;
+use crate::process::setup;
 
-/// Declares the functions of the library: a struct of pointers, and how it is filled.
+/// Declares the functions of the library: a struct of pointers, and its initialisation.
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) -> $result:ty;)*) => {
         pub(super) struct Functions {
@@ -59,12 +59,12 @@ functions! {
     ibv_destroy_qp: fn(*mut ibv_qp) -> c_int;
 }
 
-/// What a constructor of the library returned: the object, or why there is none.
+/// The result of a constructor of the library: the object, or the error.
 pub(super) fn made<T>(object: *mut T) -> io::Result<NonNull<T>> {
     NonNull::new(object).ok_or_else(io::Error::last_os_error)
 }
 
-/// What another function of the library returned: an error number, or zero.
+/// The result of another function of the library: an error number, or zero.
 pub(super) fn done(error: c_int) -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }

@@ -9,15 +9,15 @@ use super::layout::*;
 use super::library::{Device, done, made};
 use super::port::Port;
 
-/// How a write ended.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// The peer's device has acknowledged this write, and with it all earlier ones.
     Done {
-        /// The number that [`Pair::write`] was given.
+        /// The number passed to [`Pair::write`].
         number: u64,
     },
-    /// The peer's device does not allow it: the key or the address is wrong. The pair is unusable.
+    /// The peer's device does not permit it: the key or the address is wrong. The pair is unusable.
     Refused,
     /// The peer's device does not answer. The pair is unusable.
     Unanswered,
@@ -25,7 +25,7 @@ pub enum Completion {
     Failed(u32),
 }
 
-/// Where the other end of a connection is.
+/// The place of a connection's other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Far {
     /// Address of its port.
@@ -34,13 +34,13 @@ pub struct Far {
     pub pair: u32,
 }
 
-/// A protection domain: what is registered in it can be reached through its queue pairs only.
+/// A protection domain: memory registered in it can be accessed through its queue pairs only.
 struct Domain {
     domain: NonNull<ibv_pd>,
     device: Arc<Device>,
 }
 
-// SAFETY: what libibverbs makes belongs to no thread, and the pointer is never changed.
+// SAFETY: objects of libibverbs are not thread-local, and the pointer is never changed.
 unsafe impl Send for Domain {}
 
 impl Domain {
@@ -53,12 +53,12 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: it exists, and what was made in it is gone: a pair goes before its domain, a slot before its pair.
+        // SAFETY: it exists, and its objects are gone: a pair is dropped before its domain, a slot before its pair.
         unsafe { (self.device.functions.ibv_dealloc_pd)(self.domain.as_ptr()) };
     }
 }
 
-/// Where the device reports how writes ended.
+/// The queue of the device's reports about writes.
 struct Completions {
     queue: NonNull<ibv_cq>,
     device: Arc<Device>,
@@ -78,14 +78,14 @@ impl Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
-        // SAFETY: it exists, and the pair that uses it goes first.
+        // SAFETY: it exists, and its pair is dropped first.
         unsafe { (self.device.functions.ibv_destroy_cq)(self.queue.as_ptr()) };
     }
 }
 
-/// One end of a reliable connection, in a protection domain of its own.
+/// One end of a reliable connection, in its own protection domain.
 ///
-/// The order of the fields is that in which they have to go; the pair itself goes before them all.
+/// The fields are dropped in their order; the pair itself is destroyed before them.
 pub struct Pair {
     pair: NonNull<ibv_qp>,
     completions: Completions,
@@ -98,11 +98,11 @@ pub struct Pair {
 unsafe impl Send for Pair {}
 
 impl Pair {
-    /// Makes an end at this port with room for so many writes under way. The peer can write what is registered for
-    /// this end ([`Pair::register`]) and nothing else.
+    /// Makes an end at this port with room for `depth` pending writes. The peer can write only memory registered for
+    /// this end ([`Pair::register`]).
     ///
     /// # Errors
-    /// If the device has no room left or refuses.
+    /// If the device has no room, or refuses.
     pub fn new(device: &Arc<Device>, port: &Port, depth: u32) -> io::Result<Self> {
         let (domain, completions) = (Domain::new(device)?, Completions::new(device, depth)?);
         let mut wish = ibv_qp_init_attr {
@@ -135,31 +135,31 @@ impl Pair {
         Ok(this)
     }
 
-    /// Lets the peer write this memory.
+    /// Permits the peer to write this memory.
     ///
     /// # Safety
-    /// The memory stays where it is, and everybody's access to it is atomic, until the region has been given back with
-    /// [`Pair::unregister`], which is before this pair goes.
+    /// The memory stays valid, and all access to it is atomic, until the region has been released with
+    /// [`Pair::unregister`], before this pair is dropped.
     ///
     /// # Errors
     /// If the device has no room left, or this process may not lock memory (`ulimit -l`).
     pub unsafe fn register(&self, memory: NonNull<u8>, bytes: usize) -> io::Result<NonNull<ibv_mr>> {
         let access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
         let (register, domain) = (self.device.functions.ibv_reg_mr, self.domain.domain.as_ptr());
-        // SAFETY: the domain exists; the rest is the caller's promise.
+        // SAFETY: the domain exists; otherwise as required of the caller.
         made(unsafe { register(domain, memory.as_ptr().cast(), bytes, access) })
     }
 
-    /// Takes back what [`Pair::register`] has allowed; false if the device holds on to it.
+    /// Releases the region of [`Pair::register`]; false if the device keeps it.
     ///
     /// # Safety
     /// The region came from this pair and is not used any more.
     pub unsafe fn unregister(&self, region: NonNull<ibv_mr>) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: as required of the caller.
         unsafe { (self.device.functions.ibv_dereg_mr)(region.as_ptr()) == 0 }
     }
 
-    /// Where this end is, for the other one.
+    /// The place of this end, for the other one.
     #[must_use]
     pub fn place(&self) -> Far {
         // SAFETY: the pair exists; its number never changes.
@@ -172,10 +172,10 @@ impl Pair {
         self.device.name()
     }
 
-    /// From here on the peer's writes are taken, numbered from `psn`.
+    /// Accepts the peer's writes from now on, numbered from `psn`.
     ///
     /// # Errors
-    /// If there is no way to the peer from this port, or the pair was connected before.
+    /// If there is no route to the peer from this port, or the pair was connected before.
     pub fn receive_from(&self, far: Far, psn: u32) -> io::Result<()> {
         let grh = ibv_global_route {
             dgid: ibv_gid { raw: far.gid },
@@ -187,7 +187,7 @@ impl Pair {
         self.modify(
             ibv_qp_attr {
                 qp_state: IBV_QPS_RTR,
-                // The smallest: a write has eight bytes.
+                // The minimum: a write has eight bytes.
                 path_mtu: IBV_MTU_256,
                 rq_psn: psn,
                 dest_qp_num: far.pair,
@@ -206,8 +206,8 @@ impl Pair {
         )
     }
 
-    /// After [`Pair::receive_from`]: from here on writes go to the peer, numbered from `psn`. One that is not
-    /// acknowledged is repeated `repetitions` (at most 7) times, each after 4.096 µs · 2^`patience`.
+    /// After [`Pair::receive_from`]: sends writes to the peer from now on, numbered from `psn`. An unacknowledged one
+    /// is repeated `repetitions` (at most 7) times, each after 4.096 µs · 2^`patience`.
     ///
     /// # Errors
     /// If the device refuses.
@@ -236,8 +236,8 @@ impl Pair {
         done(unsafe { (self.device.functions.ibv_modify_qp)(self.pair.as_ptr(), &raw mut wish, mask) })
     }
 
-    /// Writes a value to an address of the peer's. A `signalled` write is reported when it is done, any is when it
-    /// fails. The caller keeps fewer writes under way than the pair has room for.
+    /// Writes a value to an address of the peer. The completion of a `signalled` write is reported, and the failure of
+    /// any write. The caller keeps fewer writes pending than the pair has room for.
     ///
     /// # Errors
     /// If the pair is not connected or has no room.
@@ -263,7 +263,7 @@ impl Pair {
         done(unsafe { post(self.pair.as_ptr(), &raw mut request, &raw mut refused) })
     }
 
-    /// How the next write ended, if one did and it is reported.
+    /// The result of the next reported write, if there is one.
     ///
     /// # Errors
     /// If the device is broken.
@@ -272,7 +272,7 @@ impl Pair {
         // SAFETY: as in `write`.
         let poll = unsafe { self.device.context.as_ref() }.ops.poll_cq;
         let poll = poll.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
-        // SAFETY: the queue exists; there is room for the one report that is asked for.
+        // SAFETY: the queue exists; there is room for the one requested report.
         match unsafe { poll(self.completions.queue.as_ptr(), 1, &raw mut report) } {
             0 => Ok(None),
             1 => Ok(Some(match report.status {
@@ -288,7 +288,7 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        // SAFETY: it exists, and nothing uses it any more.
+        // SAFETY: it exists, and is not used any more.
         unsafe { (self.device.functions.ibv_destroy_qp)(self.pair.as_ptr()) };
     }
 }

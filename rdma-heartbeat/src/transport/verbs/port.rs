@@ -1,4 +1,4 @@
-//! Which RDMA port belongs to an address of this node: what the kernel says in `/sys/class/infiniband`.
+//! Finds the RDMA port of an address of this node, from the kernel's `/sys/class/infiniband`.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -9,7 +9,7 @@ use nix::ifaddrs::getifaddrs;
 /// Where the kernel lists RDMA devices.
 pub const DEVICES: &str = "/sys/class/infiniband";
 
-/// A port of an RDMA device, under one of its addresses.
+/// A port of an RDMA device, with one of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Name of the device.
@@ -22,7 +22,7 @@ pub struct Port {
     pub gid_index: u8,
 }
 
-/// The address that a RoCE v2 port has on an interface with this IP address.
+/// The GID of a RoCE v2 port on an interface with this IP address.
 #[must_use]
 pub fn gid_of(address: IpAddr) -> [u8; 16] {
     match address {
@@ -31,7 +31,7 @@ pub fn gid_of(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The active RoCE v2 port with this IP address, if there is one below `devices`, which is [`DEVICES`].
+/// The active RoCE v2 port with this IP address, if there is one below `devices` (normally [`DEVICES`]).
 #[must_use]
 pub fn find(devices: &Path, address: IpAddr) -> Option<Port> {
     let gid = gid_of(address);
@@ -52,11 +52,11 @@ pub fn find(devices: &Path, address: IpAddr) -> Option<Port> {
     None
 }
 
-/// The address of this node from which datagrams go to a peer, if they go there without a router.
+/// The address of this node from which datagrams are sent to a peer, if no router is in between.
 #[must_use]
 pub fn address_towards(peer: SocketAddr) -> Option<IpAddr> {
     let unspecified: SocketAddr = if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    // Nothing is sent: the kernel only decides on the way.
+    // Nothing is sent: the kernel only selects a route.
     let socket = UdpSocket::bind(unspecified).ok()?;
     socket.connect(peer).ok()?;
     let own = socket.local_addr().ok()?.ip();
@@ -80,7 +80,7 @@ fn is_beside(own: IpAddr, peer: IpAddr) -> bool {
     own.is_ipv4() == peer.is_ipv4() && (bits(own) ^ bits(peer)) & bits(mask) & u128_mask(own) == 0
 }
 
-/// The bits in which addresses of a family can differ.
+/// The mask of the bits in which addresses of a family can differ.
 fn u128_mask(family: IpAddr) -> u128 {
     if family.is_ipv4() { u128::from(u32::MAX) } else { u128::MAX }
 }
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder as the kernel makes it, with one device.
+    /// A folder like the kernel's, with one device.
     fn devices(name: &str, state: &str, gids: &[(&str, &str)]) -> PathBuf {
         let root = std::env::temp_dir().join(format!("ringwatch-ports-{}-{name}", std::process::id()));
         let port = root.join("mlx5_0/ports/1");

@@ -1,4 +1,4 @@
-//! Memory that one peer can write, and nobody else.
+//! Manages memory that exactly one peer can write.
 
 use std::io;
 use std::ptr::NonNull;
@@ -8,7 +8,7 @@ use super::layout::ibv_mr;
 use super::pair::Pair;
 use crate::transport::flag::ORDERING;
 
-/// A page of its own, of which the first eight bytes are registered: devices pin whole pages.
+/// A page of its own, whose first eight bytes are registered: devices pin whole pages.
 #[repr(C, align(4096))]
 struct Page {
     value: AtomicU64,
@@ -21,20 +21,20 @@ pub struct Slot {
     pair: Pair,
 }
 
-// SAFETY: the memory belongs to this value alone and is only used through an atomic; as for `Pair`.
+// SAFETY: the memory is owned by this value and only used through an atomic; otherwise as for `Pair`.
 unsafe impl Send for Slot {}
 
 impl Slot {
-    /// Registers a slot, zero at first, for the peer of this pair. Its key holds for this pair only, because the pair
-    /// has its own protection domain.
+    /// Registers a slot, initially zero, for the peer of this pair. Its key is valid for this pair only, because the
+    /// pair has its own protection domain.
     ///
     /// # Errors
     /// If the device has no room left, or this process may not lock memory (`ulimit -l`).
     pub fn new(pair: Pair) -> io::Result<Self> {
         let memory = NonNull::from(Box::leak(Box::new(Page { value: AtomicU64::new(0) })));
-        // SAFETY: the page is freed in `drop` only, after the region; it is only used through an atomic.
+        // SAFETY: the page is freed only in `drop`, after the region; it is only used through an atomic.
         let region = unsafe { pair.register(memory.cast(), size_of::<u64>()) }
-            // SAFETY: it came from a box, and no device has been told of it.
+            // SAFETY: it came from a box, and no device knows it.
             .inspect_err(|_| drop(unsafe { Box::from_raw(memory.as_ptr()) }))?;
         Ok(Self { region, memory, pair })
     }
@@ -52,13 +52,13 @@ impl Slot {
         (self.memory.addr().get() as u64, unsafe { self.region.as_ref() }.rkey)
     }
 
-    /// What the peer wrote last: one load of memory.
+    /// The value last written by the peer: one load of memory.
     ///
-    /// A device writes an aligned word of eight bytes in one piece on every platform that is known, but the standard
-    /// does not promise it; the value carries a MAC, so that one which came in two pieces is recognised.
+    /// A device writes an aligned word of eight bytes atomically on every known platform, but the standard does not
+    /// promise it. The value carries a MAC, so that a torn value is detected.
     #[must_use]
     pub fn load(&self) -> u64 {
-        // SAFETY: the memory exists until this value is dropped, and everybody's access to it is atomic.
+        // SAFETY: the memory exists until this value is dropped, and all access to it is atomic.
         unsafe { self.memory.as_ref() }.value.load(ORDERING)
     }
 }
@@ -67,9 +67,9 @@ impl Drop for Slot {
     fn drop(&mut self) {
         // SAFETY: the region came from this pair; only the peer uses it, whose writes fail from here on.
         let gone = unsafe { self.pair.unregister(self.region) };
-        // Memory that the device may still write is never used for anything else.
+        // Memory that the device may still write is leaked.
         if gone {
-            // SAFETY: it came from a box, and no device knows of it any more.
+            // SAFETY: it came from a box, and no device knows it any more.
             drop(unsafe { Box::from_raw(self.memory.as_ptr()) });
         }
     }

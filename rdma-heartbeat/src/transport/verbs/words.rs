@@ -1,8 +1,8 @@
-//! What the ends of a connection have to know of each other: no I/O.
+//! Defines the data that the ends of a connection exchange. No I/O.
 
 use serde::{Deserialize, Serialize};
 
-/// What the emitter has to know of a slot.
+/// A slot's data for the emitter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// Address of the observer's port.
@@ -15,7 +15,7 @@ pub struct Offer {
     pub key: u32,
 }
 
-/// What the observer has to know of its emitter.
+/// The emitter's data for the observer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// Address of the emitter's port.
@@ -24,10 +24,10 @@ pub struct Answer {
     pub pair: u32,
 }
 
-/// An [`Offer`] or an [`Answer`], and nothing behind it.
+/// Parses an [`Offer`] or an [`Answer`] without trailing bytes.
 ///
 /// # Errors
-/// That the bytes are none, as a clause.
+/// If the bytes are malformed, as a clause.
 pub fn understand<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     match postcard::take_from_bytes(bytes) {
         Ok((word, [])) => Ok(word),

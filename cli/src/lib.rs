@@ -1,0 +1,11 @@
+//! What of the command line tool `ringwatch` needs no command line, so that the fuzzer reaches it.
+//!
+//! | module | one idea |
+//! |---|---|
+//! | [`timeline`] | a history for people: no I/O |
+//! | [`values`] | what the command line says: no I/O |
+//! | [`parameter_file`] | a value set in the file of parameters, for `ringwatch calibrate` |
+
+pub mod parameter_file;
+pub mod timeline;
+pub mod values;

@@ -1,0 +1,106 @@
+//! The functions `RW_Checkpoint_*` under the names for which Fortran compilers look; `ringwatchf.h` and `ringwatchf08.h` have their
+//! interfaces.
+
+use std::ffi::{c_int, c_void};
+
+use openmpi_internals::error_class::ERR_UNSUPPORTED;
+use openmpi_internals::loaded::Library;
+
+use crate::checkpoint::{
+    RW_Checkpoint_begin, RW_Checkpoint_end, RW_Checkpoint_register, RW_Checkpoint_restore, RW_Checkpoint_save,
+};
+use crate::openmpi::Handle;
+
+/// # Safety
+/// Null, or a variable.
+unsafe fn tell(error: *mut c_int, code: c_int) {
+    if !error.is_null() {
+        // SAFETY: as required of the caller.
+        unsafe { error.write(code) };
+    }
+}
+
+/// # Safety
+/// Variables of Fortran that exist.
+unsafe fn begin(error: *mut c_int) {
+    // SAFETY: as required of the caller.
+    unsafe { tell(error, RW_Checkpoint_begin()) };
+}
+
+/// # Safety
+/// As above, and memory that stays where it is.
+unsafe fn register(id: *const c_int, buf: *mut c_void, count: *const i64, datatype: *const c_int, error: *mut c_int) {
+    type FromFortran = unsafe extern "C" fn(c_int) -> Handle;
+    // SAFETY: as required of the caller; the type is that of mpi.h.
+    unsafe {
+        let convert = Library::loaded().and_then(|library| library.standard::<FromFortran>(c"PMPI_Type_f2c"));
+        let code =
+            convert.map_or(ERR_UNSUPPORTED, |convert| RW_Checkpoint_register(*id, buf, *count, convert(*datatype)));
+        tell(error, code);
+    }
+}
+
+/// # Safety
+/// Variables of Fortran that exist.
+unsafe fn restore(version: *mut c_int, error: *mut c_int) {
+    // SAFETY: as required of the caller.
+    unsafe { tell(error, RW_Checkpoint_restore(version)) };
+}
+
+/// # Safety
+/// Variables of Fortran that exist.
+unsafe fn save(version: *const c_int, error: *mut c_int) {
+    // SAFETY: as required of the caller.
+    unsafe { tell(error, RW_Checkpoint_save(*version)) };
+}
+
+/// # Safety
+/// Variables of Fortran that exist.
+unsafe fn end(keep: *const c_int, error: *mut c_int) {
+    // SAFETY: as required of the caller.
+    unsafe { tell(error, RW_Checkpoint_end(*keep)) };
+}
+
+macro_rules! names {
+    ($($name:ident)*: $function:path, $arguments:tt) => {$(
+        name! { $name: $function, $arguments }
+    )*};
+}
+
+macro_rules! name {
+    ($name:ident: $function:path, ($($argument:ident: $kind:ty),*)) => {
+        /// # Safety
+        /// Called from Fortran with the arguments of the interface.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "the name that a compiler looks for")]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) {
+            // SAFETY: as required of the caller.
+            unsafe { $function($($argument),*) }
+        }
+    };
+}
+
+names! {
+    RW_CHECKPOINT_BEGIN rw_checkpoint_begin rw_checkpoint_begin_ rw_checkpoint_begin__:
+    begin, (error: *mut c_int)
+}
+
+names! {
+    RW_CHECKPOINT_REGISTER rw_checkpoint_register rw_checkpoint_register_ rw_checkpoint_register__:
+    register, (id: *const c_int, buf: *mut c_void, count: *const i64, datatype: *const c_int, error: *mut c_int)
+}
+
+names! {
+    RW_CHECKPOINT_RESTORE rw_checkpoint_restore rw_checkpoint_restore_ rw_checkpoint_restore__:
+    restore, (version: *mut c_int, error: *mut c_int)
+}
+
+names! {
+    RW_CHECKPOINT_SAVE rw_checkpoint_save rw_checkpoint_save_ rw_checkpoint_save__:
+    save, (version: *const c_int, error: *mut c_int)
+}
+
+names! {
+    RW_CHECKPOINT_END rw_checkpoint_end rw_checkpoint_end_ rw_checkpoint_end__:
+    end, (keep: *const c_int, error: *mut c_int)
+}

@@ -1,0 +1,75 @@
+//! A spare takes the place of a dead rank.
+
+use std::time::Duration;
+
+use event_log::determinant::Rank;
+use event_log::logger::round::Position;
+use event_log::protocol::action::Input;
+use logger_client::Taken;
+use openmpi_internals::sync::lock;
+
+use super::Engine;
+use crate::envelope::{Envelope, Kind};
+
+impl Engine {
+    /// Waits, as a spare, with a rest after each look. Returns whether it has become a rank: else the job is over.
+    pub fn stand_by(&mut self, rest: Duration) -> bool {
+        while self.rank.is_none() && !self.is_over {
+            self.turn();
+            if let Some((rank, spare)) = self.world.next_for(self.process).filter(|_| !self.is_unprotected) {
+                self.replace(rank, spare);
+            } else {
+                std::thread::sleep(rest);
+            }
+        }
+        self.rank.is_some()
+    }
+
+    /// Takes the place of a dead rank.
+    fn replace(&mut self, rank: Rank, spare: u32) {
+        let mut taken = self.world.taken();
+        taken.push((rank, spare));
+        self.world.take(&taken);
+        let restored = self.store.as_ref().and_then(|store| store.last(rank));
+        let after = restored.as_ref().map_or(Position::START, |(restored, _)| restored.part.position);
+        let taken_over = lock(&self.logger).take(rank, spare, after);
+        let Taken { determinants, output } = match taken_over {
+            Ok(before) => before,
+            Err(reason) => {
+                self.end_protection(&format!("the event loggers do not return what rank {rank} has seen ({reason})"));
+                self.is_over = true;
+                return;
+            }
+        };
+        self.start_from(rank, restored);
+        self.rank = Some(rank);
+        self.printed = self.printed.max(output);
+        self.stable = determinants.last().map_or(after.id, |last| last.id);
+        self.replay = Some((determinants.len(), usize::MAX));
+        let list = postcard::to_stdvec(&taken).unwrap_or_default();
+        self.tell_all(&Envelope::of(Kind::Take, rank, self.world.epoch()).encode(&list));
+        self.begin_epoch();
+        self.step(Input::Fetched(determinants));
+        self.run();
+        self.returned = None;
+    }
+
+    pub(super) fn note_deaths(&mut self) {
+        for process in self.carrier.dead() {
+            self.world.note_death(process);
+        }
+        self.look_for_lost();
+    }
+
+    /// Whether a rank is dead that nobody will replace.
+    pub(super) fn look_for_lost(&mut self) {
+        let Some(rank) = self.world.lost(self.is_unprotected) else { return };
+        if self.rank.is_none() {
+            self.is_over = true;
+        } else if self.is_unprotected {
+            self.fail(&format!("rank {rank} is dead and is not replaced"));
+        } else {
+            self.fail(&format!("rank {rank} is dead and no spare is left"));
+        }
+    }
+}

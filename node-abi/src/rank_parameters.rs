@@ -1,0 +1,81 @@
+//! The parameters of the components in the ranks: names, defaults, help.
+//!
+//! `mpi-layer` registers each as an MCA parameter of Open MPI; the manual page has them, too.
+
+use std::ffi::CStr;
+
+/// One parameter as the user sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Definition {
+    /// Framework and component.
+    pub component: &'static str,
+    /// Name after the component.
+    pub name: &'static CStr,
+    /// Default, as text.
+    pub default: &'static str,
+    /// Help text.
+    pub help: &'static CStr,
+}
+
+/// Which operations a death interrupts.
+pub const ERROR_SCOPE: Definition = Definition {
+    component: "coll_ringwatch",
+    name: c"error_scope",
+    default: "local",
+    help: c"Error scope of communicators whose info does not say otherwise: whose death interrupts their operations",
+};
+/// Which operations succeed at all members or at none.
+pub const ERROR_UNIFORM: Definition = Definition {
+    component: "coll_ringwatch",
+    name: c"error_uniform",
+    default: "local",
+    help: c"Error uniformity of communicators whose info does not say otherwise: which collective operations succeed at all of their members or at none",
+};
+/// Whether ranks are replaced.
+pub const RECOVERY: Definition = Definition {
+    component: "hook_ringwatch",
+    name: c"recovery",
+    default: "none",
+    help: c"How a rank that dies is replaced: not at all (none), or by message logging (log): a spare runs the program from its start and gets its messages again, and nobody else rolls back",
+};
+/// How many replace others.
+pub const SPARES: Definition = Definition {
+    component: "hook_ringwatch",
+    name: c"spares",
+    default: "0",
+    help: c"How many processes of the job are spares, which wait in MPI_Init: the last ones. The program has as many ranks less",
+};
+/// How much is kept for a replacement.
+pub const LOG_LIMIT: Definition = Definition {
+    component: "hook_ringwatch",
+    name: c"log_limit",
+    default: "512",
+    help: c"MiB of sent messages that a rank keeps under message logging; beyond that no death is repaired any more",
+};
+/// Where checkpoints are.
+pub const CHECKPOINTS: Definition = Definition {
+    component: "hook_ringwatch",
+    name: c"checkpoints",
+    default: "",
+    help: c"Folder for the checkpoints that a program writes with the functions of ringwatch.h: an absolute path that all nodes see",
+};
+
+/// All of them.
+pub const DEFINITIONS: [Definition; 6] = [ERROR_SCOPE, ERROR_UNIFORM, RECOVERY, SPARES, LOG_LIMIT, CHECKPOINTS];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spelling::OF_RANKS;
+
+    #[test]
+    fn the_manual_lists_every_parameter_with_its_default_and_no_name_is_taken_for_a_misspelling() {
+        let manual = include_str!("../../docs/parameters.md");
+        let names = DEFINITIONS.map(|one| format!("{}_{}", one.component, one.name.to_str().unwrap()));
+        assert_eq!(names, OF_RANKS);
+        for (name, Definition { default, .. }) in names.iter().zip(DEFINITIONS) {
+            let default = if default.is_empty() { String::new() } else { format!("`{default}` ") };
+            assert!(manual.contains(&format!("| `{name}` | {default}|")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Detects misspelt names of parameters. No I/O.
+
+/// Maximum number of changed letters for a misspelling of another component's name.
+const CLOSE: usize = 2;
+
+/// Parameters of the components in the ranks.
+pub const OF_RANKS: [&str; 6] = [
+    "coll_ringwatch_error_scope",
+    "coll_ringwatch_error_uniform",
+    "hook_ringwatch_recovery",
+    "hook_ringwatch_spares",
+    "hook_ringwatch_log_limit",
+    "hook_ringwatch_checkpoints",
+];
+
+/// Frameworks with a component of ringwatch.
+const FRAMEWORKS: [&str; 6] = ["psensor", "pnet", "hook", "coll", "osc", "io"];
+
+/// The most similar known name, if this one is meant for ringwatch and unknown.
+#[must_use]
+pub fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    if known.contains(&name) {
+        return None;
+    }
+    let nearest = known.iter().min_by_key(|one| distance(name, one))?;
+    let is_ours = FRAMEWORKS.iter().any(|framework| {
+        let rest = name.strip_prefix(framework).and_then(|rest| rest.strip_prefix("_ringwatch"));
+        rest.is_some_and(|rest| rest.starts_with('_'))
+    });
+    (is_ours || distance(name, nearest) <= CLOSE).then_some(nearest)
+}
+
+/// The edit distance: number of changed, added or removed letters.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.chars().enumerate() {
+        let mut before = std::mem::replace(&mut row[0], index + 1);
+        for (place, known) in other.iter().enumerate() {
+            let changed = before + usize::from(letter != *known);
+            before = row[place + 1];
+            row[place + 1] = changed.min(row[place] + 1).min(before + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_meant() {
+        let known = ["psensor_ringwatch_period", "psensor_ringwatch_log", "coll_ringwatch_error_scope"];
+        assert_eq!(meant("psensor_ringwatch_perod", &known), Some("psensor_ringwatch_period"));
+        assert_eq!(meant("psensor_ringwach_period", &known), Some("psensor_ringwatch_period"));
+        assert_eq!(meant("psensor_ringwatch_logfile", &known), Some("psensor_ringwatch_log"));
+        assert_eq!(meant("coll_ringwatch_error_scop", &known), Some("coll_ringwatch_error_scope"));
+        assert!(meant("coll_ringwatch_x", &known).is_some());
+        for other in ["psensor_ringwatch_period", "psensor_heartbeat_period", "coll_han_priority", "psensor", ""] {
+            assert_eq!(meant(other, &known), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_distance_counts_letters() {
+        assert_eq!(
+            [("", "abc"), ("abc", ""), ("abc", "abc"), ("abc", "axbd")].map(|(a, b)| distance(a, b)),
+            [3, 3, 0, 2]
+        );
+    }
+}

@@ -1,0 +1,410 @@
+//! Interposes functions on MPI functions in all objects of this process: the program, its linked libraries (for example
+//! Fortran's bindings), loaded libraries (for example mpi4py), and tools.
+//!
+//! The dynamic linker writes function addresses into an object at the places of its relocations (elf(5)). A place that
+//! contains the address of Open MPI's function gets the address of ringwatch's function. A place that contains another
+//! address keeps it: for example a tool's function of the same name, which calls `PMPI_...` itself. For later look-ups,
+//! by an object that is loaded, by the first call of a name, or by `dlsym`, libmpi's symbol table is changed to contain
+//! the address of ringwatch's function. No code is changed.
+//!
+//! Places whose value a program can read ([`announce`]) and places that are only used for calls, in the procedure
+//! linkage table ([`take_calls`]), are changed in two steps: until ringwatch's functions are needed, calls of the
+//! program reach Open MPI's functions by the same path as without ringwatch.
+//!
+//! Limit: an address that a program has looked up earlier remains that of Open MPI's function.
+//!
+//! Several functions may be interposed on one function, one before the other ([`in_front`]). The last one is called.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::in_front;
+use crate::loaded::base_of;
+
+/// Tags of a dynamic section (elf.h): addresses, and their sizes in bytes.
+const NO_MORE: usize = 0;
+const SIZE_OF_JUMPS: usize = 2;
+const NAMES: usize = 5;
+const SYMBOLS: usize = 6;
+const RELOCATIONS: usize = 7;
+const SIZE_OF_RELOCATIONS: usize = 8;
+const JUMPS: usize = 23;
+const HASHES: usize = 0x6fff_fef5;
+/// Types of relocations that contain the address of a symbol: `R_X86_64_64`, `_GLOB_DAT` and `_JUMP_SLOT`.
+const ADDRESSES: [u32; 3] = [1, 6, 7];
+
+/// A place that contains the address of a symbol, and its index in its list.
+struct Place {
+    address: *mut usize,
+    symbol: u32,
+    number: usize,
+}
+
+/// A list of places of an object.
+#[derive(Clone, Copy)]
+enum Places {
+    /// Places whose values the program may read.
+    Known,
+    /// Places through which the object calls.
+    Called,
+}
+
+/// `Elf64_Dyn`
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Entry {
+    tag: usize,
+    value: usize,
+}
+
+/// `Elf64_Rela`
+#[repr(C)]
+struct Relocation {
+    offset: usize,
+    kind: u32,
+    symbol: u32,
+    addend: usize,
+}
+
+/// `Elf64_Sym`
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    attributes: u32,
+    value: usize,
+    size: usize,
+}
+
+#[derive(Clone, Copy)]
+/// A function of a library, by each of its names, and the function to call in its place.
+pub struct Replacement {
+    /// Its names: `PMPI_` and `MPI_`.
+    pub names: [&'static CStr; 2],
+    /// The address in the symbol table: Open MPI's own function, or the function that is already interposed.
+    pub stock: *const c_void,
+    /// The function to call in its place.
+    pub ours: *const c_void,
+}
+
+/// A loaded object, and its dynamic section.
+struct LoadedObject {
+    base: usize,
+    section: Vec<Entry>,
+}
+
+/// Makes look-ups of these functions, all of one library, return the replacements, and replaces the addresses that
+/// objects already have. Returns whether that succeeds.
+///
+/// # Safety
+/// Functions of the same types, which are never unloaded.
+pub unsafe fn announce(functions: &[Replacement]) -> bool {
+    // SAFETY: as required of the caller.
+    unsafe { announce_by(functions, &mut Mappings::default()) }
+}
+
+/// Redirects the calls of this process's objects to the replacements. The library that defines the functions continues
+/// to call its own. Returns whether all objects are redirected.
+///
+/// # Safety
+/// As of [`announce`], after it.
+pub unsafe fn take_calls(functions: &[Replacement]) -> bool {
+    // SAFETY: as required of the caller.
+    unsafe { bind(functions, Places::Called, &mut Mappings::default()) }
+}
+
+/// Does both at once, also where ringwatch's functions are interposed already, with or without their calls taken.
+///
+/// # Safety
+/// As of [`announce`].
+pub unsafe fn stand_in_front(functions: &[Replacement]) -> bool {
+    let mut mappings = Mappings::default();
+    let all = |function: &Replacement| {
+        let (stock, replacement) = (function.stock, *function);
+        let known = std::iter::once(stock).chain(in_front::all_behind(stock));
+        known.map(move |stock| Replacement { stock, ..replacement })
+    };
+    let in_place_of_all: Vec<_> = functions.iter().flat_map(all).collect();
+    // SAFETY: as required of the caller.
+    unsafe { announce_by(functions, &mut mappings) && bind(&in_place_of_all, Places::Called, &mut mappings) }
+}
+
+/// Load address of the library that defines these functions.
+fn library_of(functions: &[Replacement]) -> Option<*const c_void> {
+    base_of(in_front::stock(functions.first()?.stock))
+}
+
+/// # Safety
+/// As of [`announce`].
+unsafe fn announce_by(functions: &[Replacement], mappings: &mut Mappings) -> bool {
+    let Some(library) = library_of(functions) else { return false };
+    // Runs before objects are inspected: a thread that loads an object meanwhile holds the lock that `dlsym` waits for.
+    let finds = |function: &Replacement, name: &CStr| {
+        // SAFETY: a terminated name.
+        unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()).cast_const() == function.stock }
+    };
+    let all = functions.iter().flat_map(|function| function.names.map(|name| (function, name)));
+    // An auditor of the dynamic linker (rtld-audit(7)) sees a call by the linkage table that contains the place.
+    let is_watched = std::env::var_os("LD_AUDIT").is_some();
+    let found = all.filter(|(function, name)| !is_watched && finds(function, name));
+    let found: HashMap<_, _> = found.map(|(function, name)| (name, function.stock as usize)).collect();
+    functions.iter().for_each(|function| in_front::note(function.ours, function.stock));
+    let (mut is_first, mut is_told) = (true, false);
+    // SAFETY: as required of the caller; objects stay loaded while they are inspected.
+    let tell = |object: &LoadedObject| unsafe {
+        // The program, which would look up the name at its first call.
+        if std::mem::take(&mut is_first) {
+            object.settle_calls(&found, mappings);
+        }
+        if object.base == library as usize {
+            is_told = object.tell(functions, mappings).is_some();
+        }
+    };
+    // SAFETY: as required of the caller.
+    for_each_object(tell) && is_told && unsafe { bind(functions, Places::Known, mappings) }
+}
+
+/// # Safety
+/// As of [`announce`].
+unsafe fn bind(functions: &[Replacement], places: Places, mappings: &mut Mappings) -> bool {
+    let Some(library) = library_of(functions) else { return false };
+    let of: HashMap<usize, usize> =
+        functions.iter().map(|function| (function.stock as usize, function.ours as usize)).collect();
+    let mut are_bound = true;
+    // SAFETY: as required of the caller; objects stay loaded while they are inspected.
+    let bind = |object: &LoadedObject| unsafe {
+        are_bound &= object.base == library as usize || object.bind(&of, places, mappings).is_some();
+    };
+    for_each_object(bind) && are_bound
+}
+
+/// Visits all loaded objects; none is loaded or unloaded meanwhile. Returns whether that was possible.
+fn for_each_object<F: FnMut(&LoadedObject)>(mut look: F) -> bool {
+    unsafe extern "C" fn visit<F: FnMut(&LoadedObject)>(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        look: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the dynamic linker passes its description of a loaded object, and the argument of this function.
+        let (info, look) = unsafe { (&*info, &mut *look.cast::<F>()) };
+        // SAFETY: as above: headers that are there, and a list with its end.
+        let object = unsafe {
+            let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+            headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC).map(|header| {
+                let base = info.dlpi_addr as usize;
+                let mut next = base.wrapping_add(header.p_vaddr as usize) as *const Entry;
+                let mut section = Vec::new();
+                while (*next).tag != NO_MORE {
+                    section.push(*next);
+                    next = next.add(1);
+                }
+                LoadedObject { base, section }
+            })
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| object.iter().for_each(look)));
+        c_int::from(result.is_err())
+    }
+    // SAFETY: the function of that type, with its argument.
+    unsafe { libc::dl_iterate_phdr(Some(visit::<F>), (&raw mut look).cast()) == 0 }
+}
+
+impl Place {
+    /// Whether the dynamic linker has not resolved the place yet: a call through such a place returns to its linkage
+    /// table, which passes the index of the place to the linker (ABI of x86-64, 5.2).
+    ///
+    /// # Safety
+    /// A place through which its object calls.
+    unsafe fn is_open(&self) -> bool {
+        /// `endbr64`, and the first byte of `push` with four more.
+        const LANDS: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+        const PUSH: u8 = 0x68;
+        // SAFETY: as required of the caller: the target is code, of which this many bytes can be read.
+        unsafe {
+            let Some(target) = NonNull::new(self.address.read() as *mut u8) else { return false };
+            let lands = target.cast::<[u8; 4]>().read_unaligned() == LANDS;
+            let push = target.add(if lands { LANDS.len() } else { 0 });
+            push.read() == PUSH && push.add(1).cast::<u32>().read_unaligned() as usize == self.number
+        }
+    }
+}
+
+impl LoadedObject {
+    fn value(&self, tag: usize) -> Option<usize> {
+        self.section.iter().find(|entry| entry.tag == tag).map(|entry| entry.value)
+    }
+
+    /// The address that a tag contains. The dynamic linker has relocated it, except in objects that it cannot change.
+    fn address<T>(&self, tag: usize) -> Option<*const T> {
+        let value = self.value(tag)?;
+        Some(if value < self.base { value.wrapping_add(self.base) } else { value } as *const T)
+    }
+
+    /// Makes look-ups of these names in this library return the replacements.
+    ///
+    /// # Safety
+    /// An object that stays loaded, and functions of the same types.
+    unsafe fn tell(&self, functions: &[Replacement], mappings: &mut Mappings) -> Option<()> {
+        let all = functions.iter().flat_map(|function| function.names.map(|name| (function, name)));
+        let value = |(function, name): (&Replacement, &CStr)| {
+            // SAFETY: as required of the caller.
+            unsafe {
+                let symbol = self.symbol(name)?;
+                let is_stock = self.base.wrapping_add((*symbol).value) == function.stock as usize;
+                is_stock.then(|| (&raw mut (*symbol).value, (function.ours as usize).wrapping_sub(self.base)))
+            }
+        };
+        let values: Option<Vec<_>> = all.map(value).collect();
+        // SAFETY: as required of the caller.
+        unsafe { mappings.write_all(values?) }
+    }
+
+    /// Replaces every address of such a function in the object.
+    ///
+    /// # Safety
+    /// As of [`tell`](Self::tell).
+    unsafe fn bind(&self, ours: &HashMap<usize, usize>, places: Places, mappings: &mut Mappings) -> Option<()> {
+        // SAFETY: as required of the caller.
+        unsafe {
+            let found = self
+                .places(places)
+                .filter_map(|Place { address, .. }| Some((address, *ours.get(&address.read())?)))
+                .collect();
+            mappings.write_all(found)
+        }
+    }
+
+    /// Resolves the program's calls of these names to the library's functions that the dynamic linker would find at the
+    /// first call. A place that another party has changed keeps its value.
+    ///
+    /// # Safety
+    /// As of [`tell`](Self::tell), of the program.
+    unsafe fn settle_calls(&self, found: &HashMap<&CStr, usize>, mappings: &mut Mappings) -> Option<()> {
+        let (symbols, names) = (self.address::<Symbol>(SYMBOLS)?, self.address::<c_char>(NAMES)?);
+        // SAFETY: as required of the caller; symbols of the object, which have names.
+        unsafe {
+            let stock = |place: Place| {
+                let name = CStr::from_ptr(names.add((*symbols.add(place.symbol as usize)).name as usize));
+                let stock = *found.get(name)?;
+                place.is_open().then_some((place.address, stock))
+            };
+            mappings.write_all(self.places(Places::Called).filter_map(stock).collect())
+        }
+    }
+
+    /// The places of a list that contain addresses of symbols.
+    ///
+    /// # Safety
+    /// An object that stays loaded.
+    unsafe fn places(&self, places: Places) -> impl Iterator<Item = Place> {
+        let (list, size) = match places {
+            Places::Known => (RELOCATIONS, SIZE_OF_RELOCATIONS),
+            Places::Called => (JUMPS, SIZE_OF_JUMPS),
+        };
+        let length = self.value(size).unwrap_or(0) / size_of::<Relocation>();
+        // SAFETY: as required of the caller; the list has that size.
+        let list = self.address(list).map_or(&[][..], |first| unsafe { std::slice::from_raw_parts(first, length) });
+        let base = self.base;
+        let has_address = |relocation: &Relocation| {
+            relocation.symbol != 0 && relocation.addend == 0 && ADDRESSES.contains(&relocation.kind)
+        };
+        let place = move |(number, relocation): (usize, &Relocation)| {
+            let address = base.wrapping_add(relocation.offset) as *mut usize;
+            has_address(relocation).then_some(Place { address, symbol: relocation.symbol, number })
+        };
+        list.iter().enumerate().filter_map(place).filter(|place| place.address.is_aligned())
+    }
+
+    /// The entry of the symbol table for a name.
+    ///
+    /// # Safety
+    /// As of [`places`](Self::places).
+    unsafe fn symbol(&self, name: &CStr) -> Option<*mut Symbol> {
+        let (symbols, names) = (self.address::<Symbol>(SYMBOLS)?.cast_mut(), self.address::<c_char>(NAMES)?);
+        let header = self.address::<u32>(HASHES)?;
+        let hash =
+            name.to_bytes().iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()));
+        // SAFETY: as required of the caller. Behind four numbers and a filter of 64-bit words are the lists of all names with a hash in one class,
+        // first where each begins among the symbols, then the hashes, of which the last of a list is odd.
+        unsafe {
+            let [classes, first, filter, _] = header.cast::<[u32; 4]>().read();
+            let classes_at = header.add(4 + 2 * filter as usize);
+            let mut index = classes_at.add((hash % classes) as usize).read();
+            while index >= first {
+                let present = classes_at.add((classes + index - first) as usize).read();
+                let symbol = symbols.add(index as usize);
+                if present | 1 == hash | 1 && CStr::from_ptr(names.add((*symbol).name as usize)) == name {
+                    return Some(symbol);
+                }
+                index = if present & 1 == 0 { index + 1 } else { 0 };
+            }
+            None
+        }
+    }
+}
+
+/// Access rights of the memory of this process, in the order of addresses. Read at the first use.
+#[derive(Default)]
+struct Mappings(Vec<(Range<usize>, c_int)>);
+
+impl Mappings {
+    fn read() -> Self {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        Self(maps.lines().filter_map(Self::of_line).collect())
+    }
+
+    /// The access rights of a place.
+    fn protection(&self, place: *mut usize) -> Option<c_int> {
+        let address = place as usize;
+        let (range, protection) = self.0.get(self.0.partition_point(|(range, _)| range.end <= address))?;
+        range.contains(&address).then_some(*protection)
+    }
+
+    /// A line of proc_pid_maps(5).
+    fn of_line(line: &str) -> Option<(Range<usize>, c_int)> {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let rights = [('r', libc::PROT_READ), ('w', libc::PROT_WRITE), ('x', libc::PROT_EXEC)];
+        let protection = rights.iter().filter(|right| rest.chars().take(3).any(|letter| letter == right.0));
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        Some((address(start)?..address(end)?, protection.fold(0, |all, right| all | right.1)))
+    }
+
+    /// Writes to places, also to protected ones, whose protection is restored. Nothing is written if a place is
+    /// unknown.
+    ///
+    /// # Safety
+    /// Places of a loaded object whose values are addresses, and such values.
+    unsafe fn write_all(&mut self, mut values: Vec<(*mut usize, usize)>) -> Option<()> {
+        // Another object has been loaded meanwhile.
+        if values.iter().any(|(place, _)| self.protection(*place).is_none()) {
+            *self = Self::read();
+        }
+        // SAFETY: asks for a number.
+        let size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+        let page = |place: *mut usize| place as usize / size * size;
+        values.sort_unstable();
+        let pages = values.chunk_by(|one, other| page(one.0) == page(other.0));
+        let pages: Option<Vec<_>> = pages.map(|values| Some((self.protection(values[0].0)?, values))).collect();
+        for (protection, values) in pages? {
+            let first = page(values[0].0) as *mut c_void;
+            // SAFETY: as required of the caller: other threads read the old value or the new one. Protections of a page are
+            // changed to what they were and more.
+            unsafe {
+                let is_protected = protection & libc::PROT_WRITE == 0;
+                if is_protected && libc::mprotect(first, size, protection | libc::PROT_WRITE) != 0 {
+                    return None;
+                }
+                for (place, value) in values {
+                    AtomicUsize::from_ptr(*place).store(*value, Ordering::Release);
+                }
+                if is_protected {
+                    libc::mprotect(first, size, protection);
+                }
+            }
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,86 @@
+//! A set of processes.
+
+use crate::units::Rank;
+
+/// Processes, in ascending order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Group {
+    words: Vec<u64>,
+    len: u32,
+}
+
+impl Group {
+    /// Nobody, of at most so many.
+    #[must_use]
+    pub fn none(count: u32) -> Self {
+        Self { words: vec![0; count.div_ceil(64) as usize], len: 0 }
+    }
+
+    /// Processes 0 to `count` - 1.
+    #[must_use]
+    pub fn all(count: u32) -> Self {
+        Self::of(count, 0..count)
+    }
+
+    /// These processes, of `count`.
+    #[must_use]
+    pub fn of(count: u32, ranks: impl IntoIterator<Item = Rank>) -> Self {
+        let mut group = Self::none(count);
+        ranks.into_iter().for_each(|rank| {
+            group.insert(rank);
+        });
+        group
+    }
+
+    /// Whether this process is in it.
+    #[must_use]
+    pub fn contains(&self, rank: Rank) -> bool {
+        self.words.get(rank as usize / 64).is_some_and(|word| word >> (rank % 64) & 1 == 1)
+    }
+
+    /// Adds a process; whether it was not there.
+    pub fn insert(&mut self, rank: Rank) -> bool {
+        let is_new = !self.contains(rank);
+        self.words[rank as usize / 64] |= 1 << (rank % 64);
+        self.len += u32::from(is_new);
+        is_new
+    }
+
+    /// Takes a process out; whether it was there.
+    pub fn remove(&mut self, rank: Rank) -> bool {
+        let was_there = self.contains(rank);
+        if was_there {
+            self.words[rank as usize / 64] &= !(1 << (rank % 64));
+            self.len -= 1;
+        }
+        was_there
+    }
+
+    /// The smallest one.
+    #[must_use]
+    pub fn first(&self) -> Option<Rank> {
+        let place = self.words.iter().position(|word| *word != 0)?;
+        Some(place as Rank * 64 + self.words[place].trailing_zeros())
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Rank> + '_ {
+        let in_word = |(place, word): (usize, &u64)| {
+            let (word, first) = (*word, place as Rank * 64);
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| first + bit)
+        };
+        self.words.iter().enumerate().flat_map(in_word)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether nobody is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}

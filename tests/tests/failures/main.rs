@@ -1,0 +1,20 @@
+//! Faults of every kind: the survivors are told, repair and finish.
+
+mod cannot_go_on;
+mod checkpoints;
+mod daemons;
+mod hostile;
+mod hostile_machine;
+mod init_finalize;
+mod launcher;
+mod logged_examples;
+mod losses;
+mod message_logging;
+mod messages;
+mod nodes;
+mod packaged;
+mod partition;
+mod ranks;
+mod requests;
+mod soak;
+mod stopped;

@@ -1,0 +1,6 @@
+//! Processes that are spawned, and groups that meet.
+
+mod ispawn;
+mod meetings;
+mod replacing;
+mod spawned;

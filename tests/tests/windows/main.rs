@@ -1,0 +1,3 @@
+//! One-sided communication and files.
+
+mod windows_and_files;
