@@ -21,13 +21,17 @@ pub mod pmix {
         /// Passes each fence that all processes of this node have entered to the plugin, before the runtime receives it.
         /// Makes the runtime connect processes of several namespaces with a fence among their daemons. Notifies the plugin of
         /// the processes that wait there for others, or for published data, and of processes that finalize. A request for the
-        /// addresses of a process that has ended is answered with none. Closes connections that the plugin does not admit.
+        /// addresses of a process that has ended is answered with none, and one for a job that PMIx does not know passes
+        /// `rw_plugin_awaits_revival`. Closes connections that the plugin does not admit.
         /// In PMIx's own thread.
         pub fn rw_pmix_watch_clients();
         /// Resumes a connection that the plugin has postponed, or drops it, once; in PMIx's own thread.
         pub fn rw_pmix_connect(postponed: *mut c_void, still_wanted: bool);
         /// Resumes a fence that the plugin holds, once. From any thread.
         pub fn rw_pmix_fence(postponed: *mut c_void);
+        /// Answers a request for the address of a process with none, once; the arguments are those of
+        /// `rw_plugin_awaits_revival`. From any thread.
+        pub fn rw_pmix_has_no_address(callback: *mut c_void, data: *mut c_void);
         /// Ends, in PMIx's own thread, exchanges of this node that wait for processes of several namespaces, one of which is
         /// dead: PMIx expects processes that were dead before as well. May be called from any thread until the
         /// components are closed; does not block.
@@ -115,8 +119,8 @@ pub mod prte {
         /// Makes PRRTE keep a job that has living processes elsewhere after those of this daemon have ended, if
         /// `rw_plugin_keeps_job` returns true. Takes the addresses of `prte_job_data` and `prte_pmix_server_register_nspace`.
         pub fn rw_prte3_keep_jobs(list: *mut c_void, tell_pmix: *mut c_void);
-        /// Registers a job that was kept with PMIx again; does nothing if it was not.
-        pub fn rw_prte3_tell_pmix(nspace: *const c_char);
+        /// Registers a job that was kept with PMIx again; false if it was not kept. Returns when PMIx has registered it.
+        pub fn rw_prte3_tell_pmix(nspace: *const c_char) -> bool;
         /// Releases the slot and the processors of an ended process, with `prte_get_job_data_object` and
         /// `prte_get_attribute`; does nothing if they are released already, or there is no such process.
         pub fn rw_prte3_vacate(jobs: *mut c_void, attributes: *mut c_void, nspace: *const c_char, rank: u32);

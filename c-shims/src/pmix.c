@@ -396,6 +396,17 @@ static pmix_status_t spawn_with_what_is_known(const pmix_proc_t *proc, const pmi
 
 static pmix_server_dmodex_req_fn_t stock_modex;
 
+static bool knows_job(const char *nspace)
+{
+    pmix_namespace_t *job;
+    PMIX_LIST_FOREACH (job, &pmix_globals.nspaces, pmix_namespace_t) {
+        if (PMIX_CHECK_NSPACE(job->nspace, nspace)) {
+            return job->all_registered;
+        }
+    }
+    return false;
+}
+
 /* PRRTE 3.0.8 takes a job that it has forgotten for one that it is yet to hear of, and waits (dmodex_req). */
 static pmix_status_t modex_of_the_living(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
                                          pmix_modex_cbfunc_t callback, void *data)
@@ -403,7 +414,15 @@ static pmix_status_t modex_of_the_living(const pmix_proc_t *proc, const pmix_inf
     if (rw_plugin_has_ended(proc->nspace, proc->rank)) {
         return PMIX_ERR_NOT_FOUND;
     }
+    if (!knows_job(proc->nspace) && rw_plugin_awaits_revival(proc->nspace, (void *) callback, data)) {
+        return PMIX_SUCCESS;
+    }
     return stock_modex(proc, info, ninfo, callback, data);
+}
+
+void rw_pmix_has_no_address(void *callback, void *data)
+{
+    ((pmix_modex_cbfunc_t) callback)(PMIX_ERR_NOT_FOUND, NULL, 0, data, NULL, NULL);
 }
 
 static pmix_server_client_finalized_fn_t stock_finalized;

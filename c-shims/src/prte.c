@@ -109,14 +109,12 @@ static void terminated(int fd, short what, struct state_caddy *caddy)
 }
 
 /* PMIx has forgotten the job as well. */
-void rw_prte3_tell_pmix(const char *nspace)
+bool rw_prte3_tell_pmix(const char *nspace)
 {
     pmix_nspace_t key;
     PMIX_LOAD_NSPACE(key, nspace);
     struct job *job = NULL == jobs ? NULL : find_job(key);
-    if (NULL != job && NULL != job->map) {
-        register_job(job);
-    }
+    return NULL != job && NULL != job->map && 0 == register_job(job);
 }
 
 void rw_prte3_keep_jobs(void *list, void *tell_pmix)

@@ -166,7 +166,7 @@ pub fn report_plugin() {
 pub fn start(nspace: &CStr, bytes: &[u8]) -> Result<Variables, String> {
     if let Some(job) = present() {
         let variables = spawned::start(job, nspace, bytes).map(|first| job.variables(first));
-        job.ask_for_revival(nspace);
+        job.ask_for_revival();
         connections::heard_of(nspace);
         return variables;
     }
@@ -300,6 +300,8 @@ pub fn finished(nspace: &CStr) {
         job.pass_on_statuses();
         // PRRTE reports this in prterun when the whole job has ended, elsewhere when this node's part has.
         if job.me == 0 { job.link.finish() } else { job.link.leave() }
+    } else {
+        job.ask_for_revival();
     }
 }
 

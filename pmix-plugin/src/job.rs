@@ -21,6 +21,7 @@ use crate::sync::lock;
 
 pub mod ending;
 pub mod mapping;
+pub mod revival;
 
 /// Exit status of prterun for a job that could not continue.
 pub const JOB_ENDED: c_int = 1;
@@ -74,6 +75,7 @@ pub struct Job {
     dissatisfied: Mutex<BTreeSet<u32>>,
     /// Pending corrections to PRRTE's accounts of its nodes (prterun only).
     mapping: Mutex<mapping::Mapping>,
+    revivals: Mutex<revival::Revivals>,
     /// State of the job's end (prterun only).
     ending: Mutex<ending::Ending>,
     /// Keeps the segment reachable under its path.
@@ -110,6 +112,7 @@ impl Job {
             lost: Mutex::default(),
             dissatisfied: Mutex::default(),
             mapping: Mutex::default(),
+            revivals: Mutex::default(),
             ending: Mutex::default(),
             segment_file: file,
         }

@@ -398,7 +398,23 @@ pub unsafe extern "C" fn rw_plugin_has_dead(processes: *const connections::Proce
 pub unsafe extern "C" fn rw_plugin_has_ended(nspace: *const c_char, rank: u32) -> bool {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
-    guarded(false, || processes::has_ended(nspace, rank))
+    guarded(false, || job::revival::has_ended(nspace, rank))
+}
+
+/// Handles a request for the address of a process of a job that PMIx does not know; returns whether it waits. In PMIx's
+/// own thread.
+///
+/// # Safety
+/// `nspace` is a terminated string; `callback` and `data` are PMIx's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_awaits_revival(
+    nspace: *const c_char,
+    callback: *mut c_void,
+    data: *mut c_void,
+) -> bool {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded(false, || job::revival::awaits_revival(nspace, callback as usize, data as usize))
 }
 
 /// Handles the error or the end of a process before PRRTE does; returns whether PRRTE still should. In PRRTE's own
@@ -479,7 +495,7 @@ pub unsafe extern "C" fn rw_plugin_awaits_output(nspace: *const c_char, caddy: *
 pub unsafe extern "C" fn rw_plugin_keeps_job(nspace: *const c_char) -> bool {
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
-    guarded(false, || job::mapping::keeps(nspace))
+    guarded(false, || job::revival::keeps(nspace))
 }
 
 /// Number of ranks that this node knows to be dead.

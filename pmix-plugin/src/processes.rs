@@ -11,16 +11,6 @@ use prte_hooks::{ProcessEvent, Runtime};
 use crate::job::{JOB_ENDED, numbered, present};
 use crate::{component, runtimes, unserved};
 
-/// Whether neither PMIx nor PRRTE of this node knows a process any more: it has ended here, or all of its job's local
-/// ranks have ended and the job is not [revived](Job::revive_jobs).
-pub fn has_ended(nspace: &CStr, rank: u32) -> bool {
-    let Some(job) = present() else { return false };
-    let number = job.jobs.number(nspace, rank);
-    let is_here = number.is_some_and(|number| job.segment.slot_of(number).is_some());
-    let is_forgotten = job.jobs.is_over(nspace) && (is_here || !job.is_revived(nspace));
-    is_forgotten || number.is_some_and(|number| job.is_terminated(number))
-}
-
 /// Notes that a local client finalizes, and waits for the runtime's permission to leave.
 pub fn client_finalizes(nspace: &CStr, rank: u32) {
     if let Some((job, rank)) = numbered(nspace, rank) {

@@ -370,7 +370,7 @@ impl Runtime for Prte3 {
         }
     }
 
-    fn tell_pmix(&self, nspace: &CStr) {
+    fn tell_pmix(&self, nspace: &CStr) -> bool {
         // SAFETY: in PRRTE's thread, which owns its jobs.
         unsafe { prte::rw_prte3_tell_pmix(nspace.as_ptr()) }
     }

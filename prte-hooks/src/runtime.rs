@@ -121,9 +121,9 @@ pub trait Runtime: Send + Sync {
     /// In a daemon other than prterun: keeps a job after its ranks there have ended, if `rw_plugin_keeps_job` says so,
     /// because living ranks elsewhere may spawn others there. Only while PRRTE's own thread waits.
     fn keep_jobs(&self);
-    /// Reports a kept job to PMIx again, which forgets a job when its processes on this node have ended. Only in
-    /// PRRTE's own thread.
-    fn tell_pmix(&self, nspace: &CStr);
+    /// Reports a kept job to PMIx again, which forgets a job when its processes on this node have ended. Returns when
+    /// PMIx has registered the job; false if the job was not kept. Only in PRRTE's own thread.
+    fn tell_pmix(&self, nspace: &CStr) -> bool;
     /// Releases the slot of an ended rank. One call per rank is enough. Only in PRRTE's own thread.
     fn vacate(&self, nspace: &CStr, rank: u32);
     /// Excludes this daemon's node from mapping. Only in PRRTE's own thread.

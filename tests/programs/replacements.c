@@ -1,6 +1,9 @@
 /* replacements: somebody dies, the others shrink and spawn one in its place, and all are in their places again; and so on.
  *
- *   replacements --events DIR --rounds N
+ *   replacements --events DIR --rounds N [--child MS]
+ *
+ * With --child each victim leaves a child process that keeps the victim's output open for MS milliseconds: the runtime counts the
+ * end of the victim when the child has ended.
  *
  * In each round the one in the next place but two dies. Everybody has a number: the ranks of the first job theirs, and those that
  * are spawned the following ones. Each writes a diary under its number: "spawned CLASS" if there was an error, "sum CLASS N" of the
@@ -37,9 +40,14 @@ static MPI_Comm in_order(MPI_Comm *whole, int place) {
 }
 
 /* The victim dies when all others have come so far. */
-static void die_after_the_others(MPI_Comm comm, int size) {
+static void die_after_the_others(MPI_Comm comm, int size, int milliseconds) {
     for (int others = 1; others < size; others++) {
         MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG, comm, MPI_STATUS_IGNORE);
+    }
+    if (milliseconds > 0 && fork() == 0) {
+        for (int file = STDERR_FILENO + 1; file < 1024; file++) close(file);
+        usleep(1000 * (useconds_t) milliseconds);
+        _exit(0);
     }
     raise(SIGKILL);
 }
@@ -68,6 +76,7 @@ int main(int argc, char **argv) {
     struct state own = {.round = 0};
     MPI_Init(&argc, &argv);
     int rounds = atoi(argv[4]);
+    int milliseconds = argc > 6 ? atoi(argv[6]) : 0;
     MPI_Comm_get_parent(&parent);
     if (parent == MPI_COMM_NULL) {
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -96,7 +105,7 @@ int main(int argc, char **argv) {
         }
         if (rank != own.place || own.round == rounds) break;
         int victim = own.round++ * 3 % own.size;
-        if (own.place == victim) die_after_the_others(comm, own.size);
+        if (own.place == victim) die_after_the_others(comm, own.size, milliseconds);
         MPI_Send(NULL, 0, MPI_BYTE, victim, TAG, comm);
         while (MPI_Barrier(comm) == MPI_SUCCESS) continue;
         whole = replace(&comm, (struct state) {victim, own.round, own.size}, argv);

@@ -4,7 +4,7 @@
 //! node whose daemon is lost as available. In a job that continues without its dead ranks both are wrong.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CStr, c_int};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,8 @@ use platform::say::say;
 use propagation::NodeId;
 use prte_hooks::{Postponed, Runtime};
 
-use super::{Job, present, served};
+use super::{Job, served};
 use crate::preparation::nodes_of;
-use crate::runtimes;
 use crate::sync::lock;
 
 /// Environment variable of a spawned job: number of deaths that the spawning rank's node knew (`pmix.c`).
@@ -31,10 +30,6 @@ pub struct Mapping {
     /// Ranks whose slots have been released.
     vacated: BTreeSet<u32>,
     waiting: Vec<Waiting>,
-    /// In a daemon other than prterun: jobs without living ranks here that PMIx knows again, and jobs still to be
-    /// reported to it.
-    revived: BTreeSet<CString>,
-    unrevived: Vec<CString>,
 }
 
 /// A job that is not mapped yet, because its spawning node knew of deaths that are not known here.
@@ -114,12 +109,6 @@ pub fn failed(nspace: &CStr, state: c_int) -> c_int {
     prte::JOB_NEVER_RAN
 }
 
-/// Whether this daemon must keep a job after its last process here has ended. In PRRTE's own thread.
-pub fn keeps(nspace: &CStr) -> bool {
-    let Some((job, runtime)) = present().zip(runtimes::other()) else { return false };
-    job.jobs.number(nspace, 0).is_some() && !runtime.ending()
-}
-
 impl Job {
     fn is_first(&self, nspace: &CStr) -> bool {
         self.jobs.number(nspace, 0) == Some(0)
@@ -130,40 +119,7 @@ impl Job {
         [&self.counted, &self.terminated, &self.lost].into_iter().flat_map(|ranks| lock(ranks).clone()).collect()
     }
 
-    /// Handles a spawned job in a daemon other than prterun. If it has ranks here, they will be connected with jobs
-    /// that PMIx has forgotten here, because their local ranks have ended. Not earlier, because PMIx queries PRRTE
-    /// again for any pending request to a job that is reported to it (`pmix_pending_nspace_requests`).
-    pub fn ask_for_revival(&self, nspace: &CStr) {
-        let is_here = |rank: u32| self.segment.slot_of(rank).is_some();
-        let Some(runtime) = runtimes::other().filter(|_| self.jobs.ranks_of(nspace).any(is_here)) else { return };
-        let dead: BTreeSet<u32> = self.dead_ranks().collect();
-        let lives_elsewhere =
-            |name: &CString| self.jobs.ranks_of(name).any(|rank| !is_here(rank) && !dead.contains(&rank));
-        let over: Vec<_> = self.jobs.all_jobs().into_iter().filter(|name| self.jobs.is_over(name)).collect();
-        let mapping = &mut lock(&self.mapping);
-        for name in over.into_iter().filter(lives_elsewhere) {
-            if mapping.revived.insert(name.clone()) {
-                mapping.unrevived.push(name);
-            }
-        }
-        if !mapping.unrevived.is_empty() {
-            runtime.call();
-        }
-    }
-
-    /// Reports jobs to PMIx again. In PRRTE's own thread, after [`Job::ask_for_revival`]. Returns whether there were
-    /// any.
-    pub fn revive_jobs(&self, runtime: &dyn Runtime) -> bool {
-        let names = std::mem::take(&mut lock(&self.mapping).unrevived);
-        names.iter().for_each(|name| runtime.tell_pmix(name));
-        !names.is_empty()
-    }
-
-    pub fn is_revived(&self, nspace: &CStr) -> bool {
-        lock(&self.mapping).revived.contains(nspace)
-    }
-
-    fn dead_ranks(&self) -> impl Iterator<Item = u32> {
+    pub fn dead_ranks(&self) -> impl Iterator<Item = u32> {
         let entries = (0..self.segment.len()).filter_map(|index| self.segment.entry(index));
         entries.filter_map(|entry| if let Entry::Rank(rank) = entry { Some(rank) } else { None })
     }

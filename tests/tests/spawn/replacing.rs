@@ -47,9 +47,15 @@ fn ended(outcome: &Outcome, numbers: impl IntoIterator<Item = u32>) {
 /// All slots are taken, and whoever is spawned comes as soon as the survivors know of the death: into the place of the dead, on
 /// its host.
 fn replace(lab: &Lab, job: Job, rounds: u32) {
+    replace_with(lab, job, rounds, &[]);
+}
+
+fn replace_with(lab: &Lab, job: Job, rounds: u32, options: &[&str]) {
     let size =
         u32::try_from(job.hosts().iter().map(|host| job.ranks_on(host).len()).sum::<usize>()).expect("a few ranks");
-    let outcome = job.diarist(replacements()).arguments(&["--rounds", &rounds.to_string()]).run(lab);
+    let rounds_text = rounds.to_string();
+    let arguments = [&["--rounds", &*rounds_text], options].concat();
+    let outcome = job.diarist(replacements()).arguments(&arguments).run(lab);
     // Who is in which place.
     let mut places: Vec<u32> = (0..size).collect();
     for round in 0..rounds {
@@ -77,6 +83,16 @@ fn the_slots_of_the_dead_are_free() {
     in_lab(|lab| {
         replace(lab, Job::new().on(&["h1", "h2", "h3", "h4"], 1), 5);
         replace(lab, Job::new().on(&["h1"], 4).options(&UNBOUND), 5);
+    });
+}
+
+/// The runtime counts the end of a dead process after its replacement has been launched on its node, whose daemon drops the
+/// job of the dead then. The other processes of that job can still be reached from there.
+#[test]
+fn the_runtime_is_late_with_the_end_of_the_dead() {
+    in_lab(|lab| {
+        let job = Job::new().on(&["h1", "h2", "h3", "h4"], 1).limit(LIMIT);
+        replace_with(lab, job, 4, &["--child", "150"]);
     });
 }
 
