@@ -530,6 +530,10 @@ static void look_at_exchanges(int fd, short what, void *data)
 
 void rw_pmix_end_exchanges_with_the_dead(void)
 {
+    /* Read from another thread than PMIx's: an exchange that begins now is found the next time. */
+    if (0 == pmix_list_get_size(&pmix_server_globals.collectives)) {
+        return;
+    }
     pmix_shift_caddy_t *caddy = PMIX_NEW(pmix_shift_caddy_t);
     if (NULL != caddy) {
         PMIX_THREADSHIFT(caddy, look_at_exchanges);
