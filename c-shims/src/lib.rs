@@ -75,7 +75,7 @@ pub mod prte {
     unsafe extern "C" {
         /// Interposes `rw_plugin_proc_state` and `rw_plugin_send_failed` on PRRTE 3's handlers, and with
         /// `prte_get_job_data_object` of a release whose jobs are known also `rw_plugin_job_failed`, `rw_plugin_postpones_map`,
-        /// `rw_plugin_refuses` and `rw_plugin_awaits_output`; false if a table lacks one.
+        /// `rw_plugin_refuses`, `rw_plugin_awaits_output` and `rw_plugin_goes_on`; false if a table lacks one.
         pub fn rw_prte3_wrap(proc_states: *mut c_void, job_states: *mut c_void, find: *mut c_void) -> bool;
         /// Answers requests of daemons for the addresses of a process with none, if `rw_plugin_has_ended` returns true. Takes
         /// `prte_rml_base` and `prte_rml_send_buffer_nb`; does nothing if no such question is expected.

@@ -19,6 +19,7 @@ enum { /* src/mca/plm/plm_types.h */
     JOB_STATE_MAP = 5,
     JOB_STATE_MAPPED = 6,
     JOB_STATE_TERMINATED = 31,
+    JOB_STATE_DAEMONS_TERMINATED = 33,
     JOB_STATE_ERROR = 50,
     JOB_STATE_ABORT_ORDERED = 61,
     JOB_STATE_MAP_FAILED = 69
@@ -184,8 +185,9 @@ void rw_prte3_abort(void *activate, const char *nspace)
     }
 }
 
-/* PRRTE's own callbacks for a job that is to be mapped, one that has been, and one whose processes have ended. */
-static state_callback stock_map, stock_mapped, stock_job_terminated;
+/* PRRTE's own callbacks for a job that is to be mapped, one that has been, one whose processes have ended, and the end of all
+ * daemons. */
+static state_callback stock_map, stock_mapped, stock_job_terminated, stock_daemons_terminated;
 
 static void on_map(int fd, short what, void *data)
 {
@@ -212,6 +214,16 @@ static void on_job_terminated(int fd, short what, void *data)
     if (NULL == caddy->job || !rw_plugin_awaits_output(caddy->job->nspace, caddy)) {
         stock_job_terminated(fd, what, data);
     }
+}
+
+static void on_daemons_terminated(int fd, short what, void *data)
+{
+    struct state_caddy *caddy = data;
+    if (rw_plugin_goes_on()) {
+        PMIX_RELEASE(caddy);
+        return;
+    }
+    stock_daemons_terminated(fd, what, data);
 }
 
 void rw_prte3_resume(void *postponed)
@@ -243,6 +255,8 @@ bool rw_prte3_wrap(void *proc_states, void *job_states, void *find)
             put_before(state, on_mapped, &stock_mapped);
         } else if (JOB_STATE_TERMINATED == state->job_state) {
             put_before(state, on_job_terminated, &stock_job_terminated);
+        } else if (JOB_STATE_DAEMONS_TERMINATED == state->job_state) {
+            put_before(state, on_daemons_terminated, &stock_daemons_terminated);
         }
     }
     PMIX_LIST_FOREACH (state, (pmix_list_t *) proc_states, struct proc_state) {

@@ -74,6 +74,7 @@ bool rw_plugin_refuses(const char *nspace);
 enum { RW_JOB_FAILED = 0, RW_JOB_NEVER_RAN = 1, RW_JOB_ENDS = 2, RW_JOB_NAMELESS = 3 };
 int rw_plugin_job_failed(const char *nspace, int state);
 bool rw_plugin_awaits_output(const char *nspace, void *caddy);
+bool rw_plugin_goes_on(void);
 
 bool rw_prte3_wrap(void *proc_states, void *job_states, void *find);
 void rw_prte3_answer_for_the_ended(void *messages, void *send);

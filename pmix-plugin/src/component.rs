@@ -24,7 +24,7 @@ use crate::preparation::{self, Launched, leave_crashes_alone, nodes_of};
 use crate::sync::lock;
 use crate::{
     components, connections, environment, job, needless_messages, network, nodes, parameters, port, refusal, releases,
-    runtimes, spawned, supervisor, unserved,
+    runtimes, slurm, spawned, supervisor, unserved,
 };
 
 /// State of prterun between the launch and the start of its own ranks.
@@ -75,6 +75,7 @@ pub fn before_the_daemons(settings: &Settings) {
         needless_messages::keep_quiet();
         port::keep(runtime);
         runtime.starts_shells_quietly();
+        slurm::keep_step();
         runtime.tell_daemons(environment::REPORTS, c"1");
         runtime.listen();
         runtime.daemons_start_ranks_in_order();

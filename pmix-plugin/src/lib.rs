@@ -25,6 +25,7 @@ mod processes;
 mod refusal;
 mod releases;
 mod runtimes;
+mod slurm;
 mod spawned;
 mod strangers;
 mod supervisor;
@@ -484,6 +485,12 @@ pub unsafe extern "C" fn rw_plugin_awaits_output(nspace: *const c_char, caddy: *
     // SAFETY: as required of the caller.
     let nspace = unsafe { CStr::from_ptr(nspace) };
     guarded(false, || job::ending::awaits_output(nspace, Postponed::new(caddy)))
+}
+
+/// Whether the job goes on though PRRTE takes all of its other daemons for ended. In PRRTE's own thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn rw_plugin_goes_on() -> bool {
+    guarded(false, job::ending::goes_on)
 }
 
 /// Handles a possible end of a job's last process on this node; returns whether PRRTE must keep the job. In PRRTE's own

@@ -128,6 +128,10 @@ set_up_packages() {
         DPKG_MAINTSCRIPT_PACKAGE=$name chroot "$dir" "/var/lib/dpkg/info/$name.postinst" configure ||
             echo "the set-up script of $name failed"
     done
+    # Its script fails for want of a user; the programs look at their own names.
+    for name in slurmctld slurmd slurmstepd; do
+        [[ -e $dir/usr/sbin/$name ]] || ln -s "$name-wlm" "$dir/usr/sbin/$name"
+    done
 }
 
 # --- by debootstrap, as root, where there is no apt ----------------------------

@@ -12,10 +12,11 @@ rw_arch_lib=/usr/lib/$(uname -m)-linux-gnu
 
 # What a root must hold. Raise the number when the list changes: roots made
 # by an older recipe are then made anew.
-rw_recipe=7
+rw_recipe=8
 rw_packages=(openmpi-bin libopenmpi-dev libpmix-dev libpmix-bin gcc g++ libc6-dev make
     procps iproute2 python3-mpi4py gdb cargo libclang1-19
-    libibverbs-dev ibverbs-providers qemu-system-x86 busybox-static perftest hpcc lammps)
+    libibverbs-dev ibverbs-providers qemu-system-x86 busybox-static perftest hpcc lammps
+    slurmctld slurmd slurm-client)
 rw_needed_kib=$((3400 * 1024))
 # What a release build of the source takes.
 rw_built_kib=$((1500 * 1024))

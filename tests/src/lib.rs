@@ -31,6 +31,7 @@ pub mod programs;
 pub mod replaced;
 pub mod running;
 pub mod scene;
+pub mod slurm;
 pub mod wire;
 
 pub use job::{Job, SLACK, STOP_TIMEOUT, TIMEOUT};

@@ -15,8 +15,8 @@ use platform::say::say;
 use prte_hooks::{Postponed, Runtime};
 
 use super::{JOB_ENDED, Job, served};
-use crate::runtimes;
 use crate::sync::lock;
+use crate::{runtimes, slurm};
 
 /// Maximum time for PRRTE to kill the ranks, for which it waits half a second, and to end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,6 +59,21 @@ pub fn awaits_output(nspace: &CStr, postponed: Postponed) -> bool {
         return false;
     }
     ending.waiting[place].is_due = false;
+    true
+}
+
+/// Whether the job goes on though PRRTE takes all of its other daemons for ended, in prterun's own thread: under Slurm
+/// their `srun` has ended with the last of them. When the job has ended, PRRTE notices the end of its daemons by their
+/// connections.
+pub fn goes_on() -> bool {
+    let Some((job, Some(runtime))) = served() else { return false };
+    if runtime.ending() || runtime.ended_by_user() || job.was_ended() {
+        return false;
+    }
+    if let Some(number) = slurm::ended_allocation() {
+        job.end(&format!("Slurm has ended the allocation {number}, so the job ends"));
+        return false;
+    }
     true
 }
 

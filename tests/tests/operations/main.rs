@@ -11,5 +11,6 @@ mod quiet;
 mod releases;
 mod ring_order;
 mod secrecy;
+mod slurm;
 mod status;
 mod strangers;
