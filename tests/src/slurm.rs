@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::Lab;
 use crate::clock::wait_until;
-use crate::lab::HOSTS;
+use crate::lab::{HOSTS, Lab};
 
 /// How long Slurm may take to have all nodes.
 const START: Duration = Duration::from_secs(30);
@@ -31,10 +30,21 @@ SlurmdTimeout=10
 KillWait=2
 ";
 
-/// The cluster. Its daemons end with the test's hosts.
+/// The cluster. Its daemons end with this value.
 pub struct Slurm {
     folder: PathBuf,
+    daemons: Vec<Child>,
     jobs: u32,
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        for daemon in &mut self.daemons {
+            // One on a host that was killed has ended.
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
 }
 
 impl Slurm {
@@ -55,7 +65,7 @@ impl Slurm {
         fs::write(folder.join("cgroup.conf"), "CgroupPlugin=disabled\n").expect("the folder can be written");
         fs::write(folder.join("slurm.conf"), [CONFIGURATION, &files, &nodes, partition].concat())
             .expect("the folder can be written");
-        let slurm = Self { folder, jobs: 0 };
+        let mut slurm = Self { folder, daemons: Vec::new(), jobs: 0 };
         slurm.spawn("h1", &["slurmctld", "-D"]);
         HOSTS.iter().for_each(|host| slurm.spawn(host, &["slurmd", "-D", "-N", host]));
         let are_there = || {
@@ -72,10 +82,11 @@ impl Slurm {
         command
     }
 
-    fn spawn(&self, host: &str, words: &[&str]) {
+    fn spawn(&mut self, host: &str, words: &[&str]) {
         let output = File::create(self.folder.join(format!("{host}.{}.out", words[0]))).expect("it can be written");
         let copy = output.try_clone().expect("a descriptor");
-        self.command(host, words).stdout(output).stderr(copy).spawn().expect("rw-on runs");
+        let child = self.command(host, words).stdout(output).stderr(copy).spawn();
+        self.daemons.push(child.expect("rw-on runs"));
     }
 
     /// Runs a command of Slurm's on h1, and returns what it prints.
