@@ -4,12 +4,15 @@
 mod calibrate;
 mod check;
 mod events;
+mod heard;
 mod manual;
 mod output;
+mod reports;
 mod reproduce;
 mod simulate;
 mod status;
 mod unanswered;
+mod wanted;
 
 use std::process::ExitCode;
 

@@ -6,44 +6,34 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rdma_heartbeat::history::span;
-use rdma_heartbeat::report::status::{self, Replacement, Report};
+use rdma_heartbeat::report::status::{Replacement, Report};
 
 use crate::output::print;
-use crate::unanswered;
+use crate::wanted::Wanted;
+use crate::{reports, unanswered};
 
 /// The command line of `ringwatch status`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Print JSON, one array of reports; times are in microseconds
+    /// Print JSON, one array of reports; docs/json.md has the fields
     #[arg(long)]
     json: bool,
-    /// Only this job (its PMIx namespace)
-    #[arg(long, value_name = "NSPACE")]
-    job: Option<String>,
+    #[command(flatten)]
+    wanted: Wanted,
 }
 
 /// Shows the rings.
-pub fn show(Arguments { json, job }: &Arguments) -> ExitCode {
-    let job = job.as_deref();
-    let names = match status::sockets(status::PREFIX) {
-        Ok(names) => names,
+pub fn show(Arguments { json, wanted }: &Arguments) -> ExitCode {
+    let (reports, silent) = match reports::ask(wanted) {
+        Ok(answers) => answers,
         Err(error) => {
             eprintln!("ringwatch: the list of local sockets cannot be read: {error}.");
             return ExitCode::FAILURE;
         }
     };
-    let (mut reports, mut silent) = (Vec::new(), Vec::new());
-    for (name, answer) in status::ask_all(names) {
-        match answer {
-            Ok(report) => reports.push(report),
-            Err(error) => silent.push((name, error)),
-        }
-    }
     unanswered::complain(&silent);
-    reports.retain(|report| job.is_none_or(|job| report.job == job));
-    reports.sort_by(|a, b| (&a.job, a.node).cmp(&(&b.job, b.node)));
     if reports.is_empty() {
-        let which = job.map_or_else(|| "of yours".into(), |job| format!("of job {job}"));
+        let which = wanted.of_whom();
         eprintln!("ringwatch: no ringwatchd {which} runs on this node; mpirun starts it for jobs with --with-ft ulfm.");
         return ExitCode::FAILURE;
     }
@@ -63,10 +53,12 @@ fn describe(report: &Report) -> String {
 }
 
 fn write_report(text: &mut String, report: &Report) -> fmt::Result {
-    let Report { job, host, node, universe, stage, version, pid, runtime_pid, incarnation, transport, .. } = report;
+    let Report { job, host, node, universe, stage, release, pid, runtime_pid, incarnation, transport, .. } = report;
     writeln!(text, "job {job}: node {node} of {universe} ({host}), {stage}")?;
+    let slurm = report.slurm_job.as_ref().map_or_else(String::new, |number| format!(", Slurm's job {number}"));
+    writeln!(text, "  user {}, mpirun pid {}{slurm}, {} ranks", report.user, report.mpirun_pid, report.ranks_total)?;
     let restarts = if *incarnation > 0 { format!(", restarted {incarnation} x") } else { String::new() };
-    writeln!(text, "  ringwatchd {version} pid {pid}{restarts}, runtime daemon pid {runtime_pid}")?;
+    writeln!(text, "  ringwatchd {release} pid {pid}{restarts}, runtime daemon pid {runtime_pid}")?;
     let (period, timeout) = (span(report.period_us), span(report.timeout_us));
     writeln!(text, "  transport {transport}, period {period}, timeout {timeout}")?;
     for right in &report.lacks {
@@ -101,7 +93,7 @@ fn write_report(text: &mut String, report: &Report) -> fmt::Result {
 }
 
 /// The living nodes in the order in which each is observed by the next, as this node sees it.
-fn ring(report: &Report) -> String {
+pub fn ring(report: &Report) -> String {
     const SHOWN: usize = 24;
     let Report { universe, ring, .. } = report;
     let dead: BTreeSet<_> =

@@ -10,32 +10,50 @@ use rdma_heartbeat::history::{Event, Measure, Record, between, span};
 /// The whole text, job by job.
 #[must_use]
 pub fn of(records: &[Record]) -> String {
-    let mut jobs: Vec<&str> = records.iter().map(|record| record.job.as_str()).collect();
-    jobs.sort_unstable();
-    jobs.dedup();
-    let texts: Vec<String> = jobs
-        .into_iter()
-        .map(|job| {
-            let records: Vec<&Record> = records.iter().filter(|record| record.job == job).collect();
-            of_job(job, &records)
-        })
-        .collect();
+    let mut jobs: BTreeMap<(Option<u32>, &str), Vec<&Record>> = BTreeMap::new();
+    for record in records {
+        jobs.entry((record.user, &record.job)).or_default().push(record);
+    }
+    let texts: Vec<String> = jobs.into_values().map(|records| of_job(&records)).collect();
     texts.join("\n")
 }
 
-fn of_job(job: &str, records: &[&Record]) -> String {
-    let day = records[0].time.get(..10).unwrap_or(&records[0].time);
-    let mut text = terminal::line(&format!("job {job}, {day}, {}", axis(records)));
+fn of_job(records: &[&Record]) -> String {
+    let mut text = title(records);
     let mut before: Option<&Record> = None;
     for record in records {
+        if before.is_some_and(|before| day(before) != day(record)) {
+            text += &terminal::line(day(record));
+        }
         text += &line(record, before);
         before = Some(record);
     }
+    text + &summary(records)
+}
+
+/// The line above records of one job: the job, the day of the first one, and their clock.
+///
+/// # Panics
+/// If there are none.
+#[must_use]
+pub fn title(records: &[&Record]) -> String {
+    let Record { job, slurm_job, user, .. } = records[0];
+    let slurm = slurm_job.as_ref().map_or_else(String::new, |number| format!(" (Slurm's job {number})"));
+    let user = user.map_or_else(String::new, |user| format!(" of user {user}"));
+    terminal::line(&format!("job {job}{slurm}{user}, {}, {}", day(records[0]), axis(records)))
+}
+
+/// The day of a record.
+#[must_use]
+pub fn day(record: &Record) -> &str {
+    record.time.get(..10).unwrap_or(&record.time)
+}
+
+/// One sentence for each death in the records of one job.
+#[must_use]
+pub fn summary(records: &[&Record]) -> String {
     let deaths: Vec<String> = records.iter().enumerate().filter_map(|(index, _)| death(records, index)).collect();
-    if deaths.is_empty() {
-        text += "nobody died\n";
-    }
-    text + &deaths.concat()
+    if deaths.is_empty() { "nobody died\n".into() } else { deaths.concat() }
 }
 
 fn axis(records: &[&Record]) -> String {
@@ -47,12 +65,14 @@ fn axis(records: &[&Record]) -> String {
     }
 }
 
-/// One event: time of day, time since the event before, node, what.
+/// One event: time of day, time since the event before, node, what. An event that belongs before the other one is late.
 #[must_use]
 pub fn line(record: &Record, before: Option<&Record>) -> String {
-    let since = before
-        .filter(|before| before.clock == record.clock)
-        .map_or_else(String::new, |before| format!("+{}", span_of(before, record)));
+    let since = match before.filter(|before| before.clock == record.clock) {
+        None => String::new(),
+        Some(before) if before.at_us > record.at_us => "late".into(),
+        Some(before) => format!("+{}", span_of(before, record)),
+    };
     let time = record.time.get(11..26).unwrap_or(&record.time);
     terminal::line(&format!("{time} {since:>9}  node {} ({})  {}", record.node, record.host, describe(record)))
 }
@@ -124,7 +144,9 @@ fn describe(record: &Record) -> String {
     }
 }
 
-fn reason_text(reason: &str) -> String {
+/// A reason, which is one word, for people.
+#[must_use]
+pub fn reason_text(reason: &str) -> String {
     match reason.split_once(':') {
         Some(("signal", number)) => format!("killed by signal {number}"),
         Some(("exited", status)) => format!("exited with status {status}"),
@@ -277,16 +299,7 @@ mod tests {
 
     fn record(at_us: u64, node: u32, event: Event) -> Record {
         let time = format!("2026-01-01T00:00:00.{at_us:06}Z");
-        Record {
-            time,
-            at_us,
-            clock: 0,
-            job: "job@1".into(),
-            node,
-            host: format!("h{node}"),
-            hosts: BTreeMap::new(),
-            event,
-        }
+        Record { time, at_us, job: "job@1".into(), node, host: format!("h{node}"), event, ..Record::default() }
     }
 
     #[test]

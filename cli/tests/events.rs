@@ -13,7 +13,7 @@ use cluster::{Cluster, PERIOD, TIMEOUT, eventually, launch, send_signal};
 use nix::sys::signal::Signal;
 use node_abi::launch::ToDaemon;
 use platform::clock;
-use rdma_heartbeat::history::{Event, Record, feed, micros, read};
+use rdma_heartbeat::history::{Event, Record, VERSION, feed, micros, read};
 use rdma_heartbeat::report::status::name_of;
 
 fn ringwatch(arguments: &[&str]) -> Output {
@@ -233,14 +233,15 @@ fn who_takes_the_name_of_node_0_hides_no_other_node() {
 fn what_stands_in_a_file_acts_on_no_terminal() {
     let strange = "h1\x1b[2J\u{9b}31m\x07\r\nnode 7 (h7)  kills rank 0";
     let record = |event| Record {
+        version: VERSION,
         time: strange.into(),
         at_us: 1,
-        clock: 0,
         job: strange.into(),
-        node: 0,
+        slurm_job: Some(strange.into()),
         host: strange.into(),
         hosts: [(1, strange.into())].into(),
         event,
+        ..Record::default()
     };
     let error = Event::Error { rank: 1, class: strange.into(), function: strange.into() };
     let records = [

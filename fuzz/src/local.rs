@@ -191,6 +191,7 @@ pub(crate) fn launch() -> LaunchData {
         job: 1,
         key: [7; 32],
         nspace: "job@1".into(),
+        origin: Default::default(),
         universe: 2,
         hosts: Default::default(),
         ring: vec![],

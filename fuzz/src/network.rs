@@ -143,7 +143,7 @@ pub fn rendezvous(bytes: &[u8]) {
 /// Any records of another node, and any answers of node 0.
 pub fn records(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
-    let (mut collector, mut history) = (Collector::default(), History::new("job@1", Default::default(), 0, None));
+    let (mut collector, mut history) = (Collector::default(), History::new(&crate::local::launch(), 0, None));
     let mut reporter = Reporter::new(0, MS);
     let mut sent = 0;
     for step in 0..STEPS {

@@ -12,8 +12,9 @@
 //!
 //! The key for tools is derived from that of the job; the derivation cannot be inverted. It is in an anonymous,
 //! read-only file of the runtime daemon, so it leaves nothing behind. The kernel lets a process open it that has the
-//! daemon's user, group and at least its rights, in its PID namespace. Root, too, connects to its own daemons only:
-//! daemons of other users could send it anything, for any time.
+//! daemon's user, group and at least its rights, in its PID namespace; root, too. Root also asks daemons of other users: of
+//! those whose socket's name has the number of the user to whom it belongs. They can send it anything, so a tool reads a
+//! bounded number of bytes, within a time limit unless it follows, and says from which user it has them.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -86,14 +87,15 @@ impl ToolKey {
     fn read(place: Place, user: u32) -> io::Result<Self> {
         let mut key = [0; 32];
         let mut read = || {
-            // If it is anything else, opening must not block and must not change it.
-            let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-            let mut file = File::options().read(true).custom_flags(flags).open(place.path())?;
-            let data = file.metadata()?;
+            // Its owner has named the place: whatever else is there, a device too, is looked at without being opened.
+            let found = File::options().read(true).custom_flags(libc::O_PATH).open(place.path())?;
+            let data = found.metadata()?;
             if !data.is_file() || data.len() != key.len() as u64 || data.uid() != user {
                 return Err(io::Error::other("something else is there"));
             }
-            file.read_exact(&mut key)
+            let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+            let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+            File::options().read(true).custom_flags(flags).open(path)?.read_exact(&mut key)
         };
         read().map_err(|error| {
             let path = place.path();
@@ -186,7 +188,7 @@ fn answer(heard: &[u8]) -> Option<(&Random, &[u8; MAC])> {
 /// # Errors
 /// If it belongs to another user, lacks the key, has another version or does not answer; if the key cannot be read.
 pub fn introduce(stream: &mut UnixStream, socket: &str) -> io::Result<()> {
-    let user = check_user(stream)?;
+    let user = check_user(stream, socket)?;
     let mut greeting = [0; GREETING];
     stream.read_exact(&mut greeting)?;
     let (daemons, place) = greeted(&greeting).ok_or_else(|| io::Error::other("it is another version of ringwatchd"))?;
@@ -201,13 +203,24 @@ pub fn introduce(stream: &mut UnixStream, socket: &str) -> io::Result<()> {
     }
 }
 
-/// The user of the other end, which is trusted.
+/// The user of the other end, whose socket has this name: this process's user, or root; for root the one in the name.
 ///
 /// # Errors
 /// If it is another user.
-pub fn check_user(stream: &UnixStream) -> io::Result<u32> {
+pub fn check_user(stream: &UnixStream, socket: &str) -> io::Result<u32> {
     let user = user_of(stream)?;
-    if is_trusted(user) { Ok(user) } else { Err(io::Error::other("the socket belongs to another user")) }
+    let is_asked_by_root = || nix::unistd::geteuid().is_root() && user_in(socket) == Some(user);
+    if is_trusted(user) || is_asked_by_root() {
+        Ok(user)
+    } else {
+        Err(io::Error::other("the socket belongs to another user"))
+    }
+}
+
+/// The user in the name of a daemon's socket.
+#[must_use]
+pub fn user_in(socket: &str) -> Option<u32> {
+    socket.split('/').nth(1)?.parse().ok()
 }
 
 fn greeted(bytes: &[u8; GREETING]) -> Option<(Random, Place)> {

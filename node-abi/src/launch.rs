@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use platform::sink::Places;
 use propagation::{EndReason, Fact, NodeId, NodeReason, RankReason, Strategy, Subject, Time};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ use crate::hosts::Hosts;
 use crate::versions::{Contact, RELEASE};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 14;
+pub const LAUNCH_VERSION: u16 = 15;
 
 /// Maximum length of a packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;
@@ -70,8 +71,7 @@ pub struct Parameters {
     pub ports: (u16, u16),
     /// Least severe logged level (error, warn, info, debug, trace).
     pub log_level: String,
-    /// Destination of the log: `stderr` or a path, in which `%h` is the host name, `%j` the job and `%n` the node
-    /// number.
+    /// Destination of the log: `stderr` or a path with [`Places`](platform::sink::Places).
     pub log: String,
     /// Path of the job's history on node 0, with the same placeholders, or [`LAST_JOBS`]; empty for none.
     pub events: String,
@@ -79,6 +79,15 @@ pub struct Parameters {
 
 /// In place of the path of a history: it is kept with those of the user's last jobs.
 pub const LAST_JOBS: &str = "last";
+
+/// What started a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Process number of mpirun, which is prterun.
+    pub mpirun_pid: u32,
+    /// Number of the job of Slurm in which it runs.
+    pub slurm_job: Option<String>,
+}
 
 /// The content of a job's launch message, from prterun's plugin to every node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +100,8 @@ pub struct LaunchData {
     pub key: [u8; 32],
     /// PMIx namespace of the job.
     pub nspace: String,
+    /// What started it.
+    pub origin: Origin,
     /// Number of nodes, prterun's included: node numbers are the ranks of the runtime daemons, 0 is prterun.
     pub universe: u32,
     /// The host of each node.
@@ -149,6 +160,13 @@ impl LaunchData {
             return Err(Unreadable::Release(contact));
         }
         Ok(decode(rest)?)
+    }
+
+    /// What stands in the places of paths on this node of the job.
+    #[must_use]
+    pub fn places<'a>(&'a self, host: &'a str, node: NodeId) -> Places<'a> {
+        let Origin { mpirun_pid, slurm_job } = &self.origin;
+        Places { host, job: &self.nspace, node, mpirun_pid: *mpirun_pid, slurm_job: slurm_job.as_deref() }
     }
 
     /// Ranks on `node`, ascending; the slots of the node's segment have this order.

@@ -64,6 +64,30 @@ pub fn of_node(host: &str, ranks: &[String], reason: NodeReason, limits: Limits,
     Some(format!("node {host}{with} was lost: {why}; {}", rest(after)))
 }
 
+/// The reason of a rank's death in one word.
+#[must_use]
+pub fn rank_reason(reason: RankReason) -> String {
+    match reason {
+        RankReason::Exited { status } => format!("exited:{status}"),
+        RankReason::Signaled { signal } => format!("signal:{signal}"),
+        RankReason::Stopped => "stopped".into(),
+        RankReason::Reported => "reported".into(),
+        RankReason::Early => "early".into(),
+        RankReason::DumpsCore { signal } => format!("core:{signal}"),
+    }
+}
+
+/// The reason of a node's death in one word.
+#[must_use]
+pub fn node_reason(reason: NodeReason) -> &'static str {
+    match reason {
+        NodeReason::Silent => "silent",
+        NodeReason::Resigned => "resigned",
+        NodeReason::ConnectionLost => "connection-lost",
+        NodeReason::Left => "left",
+    }
+}
+
 fn rest(after: After) -> String {
     match after {
         After::InInit => "not every rank has left MPI_Init".into(),

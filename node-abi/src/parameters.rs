@@ -90,7 +90,7 @@ pub const DEFINITIONS: [Definition; 16] = [
     Definition {
         name: "log",
         default: "stderr",
-        help: "Where messages go: stderr, or an absolute path in which %h is the host, %j the job and %n the number of the node",
+        help: "Where messages go: stderr, or an absolute path in which %h is the host, %j the job, %n the number of the node, %p the process number of mpirun and %s the number of Slurm's job",
     },
     Definition {
         name: "events",

@@ -31,6 +31,14 @@ pub fn is_yes(value: &str) -> bool {
     matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on" | "enabled")
 }
 
+/// The number of a job of Slurm, as it may be a part of a file's name.
+#[must_use]
+pub fn slurm_job(value: &str) -> Option<String> {
+    let value = value.trim();
+    let is_number = (1..=20).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| value.to_owned())
+}
+
 /// The first remote shell in PRRTE's list, with its options.
 #[must_use]
 pub fn first_shell(agents: &str) -> &str {

@@ -9,7 +9,7 @@ use nix::sys::signal::SigSet;
 use platform::testing::wait_until;
 
 use crate::greeting::{Place, ToolKey};
-use crate::launch::{Carrier, LAUNCH_VERSION, LaunchData, Parameters, Startup};
+use crate::launch::{Carrier, LAUNCH_VERSION, LaunchData, Origin, Parameters, Startup};
 
 /// An idle process that outlives any test, started as a rank of a job.
 pub fn sleeper_of(nspace: &str, rank: u32) -> Child {
@@ -36,6 +36,7 @@ pub fn launch() -> LaunchData {
         job: 1,
         key: [0; 32],
         nspace: "job".into(),
+        origin: Origin::default(),
         universe: 4,
         hosts: crate::hosts::Hosts::new((1..=4).map(|number| format!("h{number}")).collect()),
         ring: vec![],

@@ -90,12 +90,42 @@ impl Drop for Sink {
     }
 }
 
-/// A path with its places filled in: `%h` is the host, `%j` the job, `%n` the node.
+/// What stands in the places of a path.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// `%h`: the host.
+    pub host: &'a str,
+    /// `%j`: the job.
+    pub job: &'a str,
+    /// `%n`: the node.
+    pub node: u32,
+    /// `%p`: process number of mpirun.
+    pub mpirun_pid: u32,
+    /// `%s`: number of the batch system's job; `none` outside of one.
+    pub slurm_job: Option<&'a str>,
+}
+
+/// A path with its [`Places`] filled in.
 #[must_use]
-pub fn expand(pattern: &str, host: &str, job: &str, node: u32) -> String {
+pub fn expand(pattern: &str, places: Places<'_>) -> String {
     // A job's name is no folder.
-    let job = job.replace('/', "_");
-    pattern.replace("%h", host).replace("%j", &job).replace("%n", &node.to_string())
+    let name = |text: &str| text.replace('/', "_");
+    let mut path = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    while let Some(at) = rest.find('%') {
+        path += &rest[..at];
+        let (place, after) = rest[at..].split_at(rest[at + 1..].chars().next().map_or(1, |c| 1 + c.len_utf8()));
+        match place {
+            "%h" => path += places.host,
+            "%j" => path += &name(places.job),
+            "%n" => path += &places.node.to_string(),
+            "%p" => path += &places.mpirun_pid.to_string(),
+            "%s" => path += &name(places.slurm_job.unwrap_or("none")),
+            other => path += other,
+        }
+        rest = after;
+    }
+    path + rest
 }
 
 #[cfg(test)]
@@ -104,7 +134,9 @@ mod tests {
 
     #[test]
     fn places_in_a_path_are_filled_in() {
-        assert_eq!(expand("/l/%j/%h-%n.log", "host", "job@1/x", 7), "/l/job@1_x/host-7.log");
+        let places = Places { host: "host%n", job: "job@1/x", node: 7, mpirun_pid: 42, slurm_job: Some("123") };
+        assert_eq!(expand("/l/%j/%h-%n.%p.%s.log%", places), "/l/job@1_x/host%n-7.42.123.log%");
+        assert_eq!(expand("/l/%s.%é.log", Places { slurm_job: None, ..places }), "/l/none.%é.log");
     }
 
     #[test]

@@ -61,6 +61,11 @@ pub fn remote_shell() -> String {
     request::first_shell(&std::env::var("PRTE_MCA_plm_ssh_agent").unwrap_or_default()).to_owned()
 }
 
+/// Number of the job of Slurm in which this process runs.
+pub fn slurm_job() -> Option<String> {
+    std::env::var("SLURM_JOB_ID").ok().and_then(|number| request::slurm_job(&number))
+}
+
 /// Maximum number of daemons with a direct connection to prterun, each with a descriptor. Enough descriptors remain for
 /// other use.
 pub fn most_connections() -> u16 {

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::net::UdpSocket;
 use std::path::Path;
 
-use node_abi::launch::{LAUNCH_VERSION, LaunchData, Parameters};
+use node_abi::launch::{LAUNCH_VERSION, LaunchData, Origin};
 use node_abi::order::{Order, table};
 use node_abi::parameters::{Invalid, Settings, bad_order, unwritable};
 use platform::random;
@@ -73,6 +73,7 @@ pub fn prepare(
         job: u64::from_le_bytes(random::bytes().map_err(no_random)?),
         key: random::bytes().map_err(no_random)?,
         nspace: nspace.to_string_lossy().into_owned(),
+        origin: Origin { mpirun_pid: std::process::id(), slurm_job: environment::slurm_job() },
         universe,
         hosts,
         ring,
@@ -93,16 +94,16 @@ pub fn prepare(
         ranks_start_stopped: environment::starts_ranks_stopped(),
         parameters: settings.parameters,
     };
-    check_files(&launch.parameters, &launch.nspace).map_err(|invalid| invalid.to_string())?;
+    check_files(&launch).map_err(|invalid| invalid.to_string())?;
     let bytes = launch.to_bytes().map_err(|error| error.to_string())?;
     Ok((Launched { launch, socket }, bytes))
 }
 
 /// Refuses a log or a history that cannot be written on this node.
-fn check_files(parameters: &Parameters, nspace: &str) -> Result<(), Invalid> {
-    let files = [("log", &parameters.log), ("events", &parameters.events)];
+fn check_files(launch: &LaunchData) -> Result<(), Invalid> {
+    let files = [("log", &launch.parameters.log), ("events", &launch.parameters.events)];
     for (name, value) in files.into_iter().filter(|(_, value)| value.starts_with('/')) {
-        let path = expand(value, &host(), nspace, 0);
+        let path = expand(value, launch.places(&host(), 0));
         Sink::check(Path::new(&path)).map_err(|why| unwritable(name, value, &path, &why))?;
     }
     Ok(())

@@ -27,6 +27,7 @@ use propagation::{NodeId, Time};
 use serde::{Deserialize, Serialize};
 
 use node_abi::hosts::Hosts;
+use node_abi::launch::{LaunchData, Origin};
 use platform::clock;
 use platform::sink::Sink;
 use repeats::Repeats;
@@ -40,7 +41,7 @@ pub mod repeats;
 const MOST_BYTES: usize = 4 << 20;
 
 /// An event. Node and rank numbers are those of the job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// `ringwatchd` began to serve.
@@ -131,6 +132,7 @@ pub enum Event {
     /// The ranks of this node are stopped, because it has no contact with node 0.
     Held,
     /// They are continued.
+    #[default]
     Released,
     /// A rank of this node has reported deaths to MPI, which raises them as errors.
     Raised {
@@ -228,9 +230,14 @@ pub enum Measure {
     Lateness,
 }
 
-/// A line of a history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Version of the records: raised when a field goes or means something else, and not when one is added.
+pub const VERSION: u32 = 1;
+
+/// A line of a history. [docs/json.md](../../../docs/json.md) has the fields for users.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
+    /// [`VERSION`].
+    pub version: u32,
     /// Time in UTC.
     pub time: String,
     /// Time on the axis, in microseconds.
@@ -239,6 +246,14 @@ pub struct Record {
     pub clock: NodeId,
     /// The job's PMIx namespace.
     pub job: String,
+    /// Process number of mpirun.
+    pub mpirun_pid: u32,
+    /// Number of the job of Slurm in which mpirun runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm_job: Option<String>,
+    /// The user of the job, where a tool has asked daemons of other users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<u32>,
     /// The node of the event.
     pub node: NodeId,
     /// The name of its host.
@@ -254,6 +269,7 @@ pub struct Record {
 /// The part of the history that one node has.
 pub struct History {
     job: String,
+    origin: Origin,
     hosts: Hosts,
     me: NodeId,
     lines: Vec<u8>,
@@ -265,10 +281,11 @@ pub struct History {
 }
 
 impl History {
-    /// An empty history of node `me` in a job with these hosts, which is also written into `sink`.
+    /// An empty history of node `me` in a job, which is also written into `sink`.
     #[must_use]
-    pub fn new(job: &str, hosts: Hosts, me: NodeId, sink: Option<Sink>) -> Self {
-        Self { job: job.to_owned(), hosts, me, lines: Vec::new(), gone: 0, sink, unwritten: 0 }
+    pub fn new(launch: &LaunchData, me: NodeId, sink: Option<Sink>) -> Self {
+        let (job, origin, hosts) = (launch.nspace.clone(), launch.origin.clone(), launch.hosts.clone());
+        Self { job, origin, hosts, me, lines: Vec::new(), gone: 0, sink, unwritten: 0 }
     }
 
     fn hosts_in(&self, event: &Event) -> BTreeMap<NodeId, String> {
@@ -282,10 +299,14 @@ impl History {
         // A clock difference that includes a message's transit time may place a moment in the future.
         let moment = wall - now.saturating_sub(at) + at.saturating_sub(now);
         let record = Record {
+            version: VERSION,
             time: clock::utc(moment),
             at_us: micros(at),
             clock: self.me,
             job: self.job.clone(),
+            mpirun_pid: self.origin.mpirun_pid,
+            slurm_job: self.origin.slurm_job.clone(),
+            user: None,
             node,
             host: host.to_owned(),
             hosts: self.hosts_in(&event),
@@ -383,6 +404,7 @@ pub fn read(text: &str) -> (Vec<Record>, usize) {
     let (mut records, mut strange, mut repeats) = (Vec::new(), 0, Repeats::default());
     for record in parsed {
         match record {
+            Ok(record) if record.version != VERSION => strange += 1,
             Ok(record) if repeats.is_news(&record) => records.push(record),
             Ok(_) => {}
             Err(_) => strange += 1,
@@ -410,6 +432,8 @@ pub fn between(earlier: &Record, later: &Record) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use node_abi::testing::launch;
+
     use super::*;
 
     #[test]
@@ -422,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_line_has_who_when_and_what_in_one_level() {
-        let mut history = History::new("job@1", Hosts::default(), 3, None);
+        let mut history = History::new(&launch(), 3, None);
         let at = clock::now();
         history.add(3, "h4", at, Event::Observed { rank: 5, reason: "signal:9".into() });
         let value: serde_json::Value = serde_json::from_slice(history.lines().bytes).unwrap();
@@ -435,7 +459,7 @@ mod tests {
 
     #[test]
     fn lines_come_back_in_order_and_strange_ones_are_counted() {
-        let mut history = History::new("job@1", Hosts::default(), 0, None);
+        let mut history = History::new(&launch(), 0, None);
         let now = clock::now();
         history.add(1, "h2", now, Event::Held);
         history.add(2, "h3", now - Duration::from_millis(3), Event::Suspected { peer: 1, silent_us: None });
@@ -451,7 +475,7 @@ mod tests {
 
     #[test]
     fn a_history_does_not_grow_for_ever() {
-        let mut history = History::new("job@1", Hosts::default(), 0, None);
+        let mut history = History::new(&launch(), 0, None);
         let mut sent = 0;
         for rank in 0..200 {
             history.add(0, "h1", Time::ZERO, Event::Observed { rank, reason: "x".repeat(MOST_BYTES / 50) });

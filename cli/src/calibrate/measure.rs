@@ -181,16 +181,7 @@ mod tests {
     use super::*;
 
     fn record(node: u32, event: Event) -> Record {
-        Record {
-            time: String::new(),
-            at_us: 0,
-            clock: 0,
-            job: "job@1".into(),
-            node,
-            host: "h".into(),
-            hosts: Default::default(),
-            event,
-        }
+        Record { job: "job@1".into(), node, host: "h".into(), event, ..Record::default() }
     }
 
     #[test]

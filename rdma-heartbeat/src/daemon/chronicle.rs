@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use node_abi::greeting::ToolKey;
-use node_abi::launch::{LAST_JOBS, Startup};
+use node_abi::launch::{LAST_JOBS, LaunchData, Startup};
 use node_abi::segment::{Entry, RaisedError, Segment};
 use platform::clock;
 use platform::sink::{Sink, expand};
@@ -58,6 +58,12 @@ pub(super) struct Chronicle {
     parted: BTreeSet<NodeId>,
 }
 
+/// What the file of a job is named by: host and process number of mpirun are in the namespace.
+fn title(launch: &LaunchData) -> String {
+    let slurm = launch.origin.slurm_job.as_ref().map(|number| format!(".slurm{number}"));
+    launch.nspace.clone() + &slurm.unwrap_or_default()
+}
+
 impl Chronicle {
     pub(super) fn new(startup: &Startup, host: &str) -> Self {
         let (launch, me) = (&startup.launch, startup.me);
@@ -65,16 +71,16 @@ impl Chronicle {
         let is_path = !pattern.is_empty() && pattern != LAST_JOBS;
         let sink = match pattern {
             _ if me != 0 => None,
-            LAST_JOBS => archive::folder().and_then(|folder| archive::sink(&folder, &launch.nspace, launch.job).ok()),
+            LAST_JOBS => archive::folder().and_then(|folder| archive::sink(&folder, &title(launch), launch.job).ok()),
             _ if is_path => {
-                let path = expand(pattern, host, &launch.nspace, me);
+                let path = expand(pattern, launch.places(host, me));
                 Sink::open(Path::new(&path)).map_err(|error| warn!(%error, path, "the history is not written")).ok()
             }
             _ => None,
         };
         let resend = launch.parameters.period.max(RESEND);
         Self {
-            history: History::new(&launch.nspace, launch.hosts.clone(), me, sink),
+            history: History::new(launch, me, sink),
             host: host.to_owned(),
             me,
             reporter: (me != 0).then(|| Reporter::new(startup.incarnation, resend)),

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use node_abi::hosts::Hosts;
 use node_abi::launch::{Spawned, ToDaemon};
+use node_abi::losses::rank_reason;
 use node_abi::versions;
 use propagation::{EndReason, Message, NodeId, NodeReason, RankReason, Time};
 use tracing::{error, info, warn};
 
-use super::outcome::rank_reason;
 use super::{Daemon, Link};
 use crate::detector::runtime::Loss;
 use crate::detector::watch::Sighting;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use node_abi::launch::{End, FromDaemon, Known};
+use node_abi::losses::{node_reason, rank_reason};
 use node_abi::segment::{Entry, FLAG_ENDED, FLAG_HELD};
 use platform::say::say;
-use propagation::{Action, EndReason, Fact, Message, NodeReason, RankReason, StopReason, Subject, Time};
+use propagation::{Action, EndReason, Fact, Message, StopReason, Subject, Time};
 use tracing::{error, info, warn};
 
 use super::{Daemon, Ending, Link};
@@ -244,27 +245,5 @@ impl Daemon {
     /// Time limit for other nodes, and the plugin, to receive the last messages of this node.
     fn patience(&self) -> Duration {
         self.startup.launch.parameters.timeout * 2 + ORDERLY * 2
-    }
-}
-
-/// One word for the log.
-pub(super) fn node_reason(reason: NodeReason) -> &'static str {
-    match reason {
-        NodeReason::Silent => "silent",
-        NodeReason::Resigned => "resigned",
-        NodeReason::ConnectionLost => "connection-lost",
-        NodeReason::Left => "left",
-    }
-}
-
-/// One word for the log.
-pub(super) fn rank_reason(reason: RankReason) -> String {
-    match reason {
-        RankReason::Exited { status } => format!("exited:{status}"),
-        RankReason::Signaled { signal } => format!("signal:{signal}"),
-        RankReason::Stopped => "stopped".into(),
-        RankReason::Reported => "reported".into(),
-        RankReason::Early => "early".into(),
-        RankReason::DumpsCore { signal } => format!("core:{signal}"),
     }
 }

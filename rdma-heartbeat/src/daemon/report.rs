@@ -1,15 +1,15 @@
 //! Builds the status report of this daemon.
 
+use node_abi::losses::{node_reason, rank_reason};
 use node_abi::segment::Entry;
 use propagation::{Subject, Time};
 
-use super::outcome::{node_reason, rank_reason};
 use super::{Daemon, Link};
 use crate::detector::job::Grave;
 use crate::history::micros;
 use crate::logger::service::Loggers;
 use crate::offload::View;
-use crate::report::status::{Dead, LocalRank, MOST_DEAD, Report};
+use crate::report::status::{Dead, LocalRank, MOST_DEAD, Report, VERSION};
 use crate::session::network::{Counters, REJECTED_KINDS};
 
 impl Daemon {
@@ -55,11 +55,17 @@ impl Daemon {
         let host_of = |node| launch.hosts.get(node).map(ToOwned::to_owned);
         let named = |name: &str, value| (name.to_owned(), value);
         Report {
-            version: node_abi::versions::RELEASE.into(),
+            version: VERSION,
+            release: node_abi::versions::RELEASE.into(),
             job: launch.nspace.clone(),
+            user: nix::unistd::getuid().as_raw(),
+            mpirun_pid: launch.origin.mpirun_pid,
+            slurm_job: launch.origin.slurm_job.clone(),
             host: self.host.clone(),
             node: self.startup.me,
             universe: launch.universe,
+            ranks_total: launch.rank_nodes.len()
+                + self.startup.spawned.iter().map(|job| job.rank_nodes.len()).sum::<usize>(),
             incarnation: self.startup.incarnation,
             pid: std::process::id(),
             runtime_pid: self.runtime.pid(),

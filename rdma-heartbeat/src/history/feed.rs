@@ -13,7 +13,7 @@ use node_abi::greeting::{self, Caller, Place, ToolKey};
 use platform::poller::Poller;
 use propagation::{NodeId, Time};
 
-use super::Lines;
+use super::{Lines, MOST_BYTES};
 use crate::process::token::Token;
 use crate::report::status::name_of;
 use crate::session::calling;
@@ -23,6 +23,8 @@ use crate::session::door::Door;
 pub const PREFIX: &str = "ringwatch-events";
 /// Maximum number of concurrent callers; further ones are refused.
 const CONNECTIONS: usize = 8;
+/// Maximum length of an answer that a reader accepts, in bytes.
+const LONGEST: u64 = 2 * MOST_BYTES as u64;
 /// Time limit for a caller to read its data, and to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -136,7 +138,7 @@ impl Connection {
 pub fn ask_all(names: Vec<String>) -> Vec<(String, io::Result<Vec<u8>>)> {
     calling::all(names, PATIENCE, |name, stream| {
         let mut lines = Vec::new();
-        begin(name, stream, false)?.read_to_end(&mut lines)?;
+        begin(name, stream, false)?.take(LONGEST).read_to_end(&mut lines)?;
         Ok(lines)
     })
 }

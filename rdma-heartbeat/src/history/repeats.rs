@@ -24,7 +24,8 @@ impl Repeats {
     /// Whether a record is new; call it in the order of the records.
     pub fn is_news(&mut self, record: &Record) -> bool {
         if record.node == record.clock && matches!(record.event, Event::Started { incarnation: 1.., .. }) {
-            let is_others = |told: &&Record| told.job == record.job && told.node != told.clock;
+            let is_others =
+                |told: &&Record| (told.user, &told.job) == (record.user, &record.job) && told.node != told.clock;
             self.expected.extend(self.told.iter().filter(is_others).cloned());
         }
         if let Some(place) = self.expected.iter().position(|told| is_same(told, record)) {
@@ -37,7 +38,7 @@ impl Repeats {
 }
 
 fn is_same(one: &Record, other: &Record) -> bool {
-    (&one.job, one.node, one.clock) == (&other.job, other.node, other.clock)
+    (one.user, &one.job, one.node, one.clock) == (other.user, &other.job, other.node, other.clock)
         && one.event == other.event
         && one.at_us.abs_diff(other.at_us) < SAME_US
 }
@@ -47,16 +48,7 @@ mod tests {
     use super::*;
 
     fn record(node: u32, at_us: u64, event: Event) -> Record {
-        Record {
-            time: String::new(),
-            at_us,
-            clock: 0,
-            job: "job@1".into(),
-            node,
-            host: "h".into(),
-            hosts: Default::default(),
-            event,
-        }
+        Record { at_us, job: "job@1".into(), node, host: "h".into(), event, ..Record::default() }
     }
 
     fn started(node: u32, incarnation: u32) -> Record {

@@ -36,7 +36,7 @@ pub fn start(launch: &LaunchData, me: NodeId) {
     let file = match parameters.log.as_str() {
         "" | "stderr" => None,
         pattern => {
-            let path = expand(pattern, &host, &launch.nspace, me);
+            let path = expand(pattern, launch.places(&host, me));
             Sink::open(Path::new(&path))
                 .map_err(|error| complaints.push(format!("the log {path} cannot be opened ({error}); stderr is used")))
                 .ok()

@@ -29,19 +29,32 @@ const LONGEST: u64 = 4 << 20;
 /// Maximum length of the job's part in the socket's name: an address has 108 bytes.
 const LONGEST_JOB: usize = 64;
 
-/// One node's view of its job.
+/// Version of the reports: raised when a field goes or means something else, and not when one is added.
+pub const VERSION: u32 = 1;
+
+/// One node's view of its job. [docs/json.md](../../../../docs/json.md) has the fields for users.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Version of `ringwatchd`.
-    pub version: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Release of `ringwatchd`.
+    pub release: String,
     /// PMIx namespace of the job.
     pub job: String,
+    /// The user of the job.
+    pub user: u32,
+    /// Process number of mpirun.
+    pub mpirun_pid: u32,
+    /// Number of the job of Slurm in which mpirun runs.
+    pub slurm_job: Option<String>,
     /// Host name of the node.
     pub host: String,
     /// Number of the node.
     pub node: NodeId,
     /// Number of nodes the job started with.
     pub universe: u32,
+    /// Number of ranks of the job and of all that it has spawned.
+    pub ranks_total: usize,
     /// Number of earlier starts of `ringwatchd` on this node for this job.
     pub incarnation: u32,
     /// Its process number.
@@ -313,7 +326,10 @@ fn report_of(name: &str, mut stream: UnixStream) -> io::Result<Report> {
     greeting::introduce(&mut stream, name)?;
     let mut bytes = Vec::new();
     stream.take(LONGEST).read_to_end(&mut bytes)?;
-    postcard::from_bytes(&bytes).map_err(|_| io::Error::other("the answer is that of another version of ringwatchd"))
+    let other = |_| io::Error::other("the answer is that of another version of ringwatchd");
+    let report: Report = postcard::from_bytes(&bytes).map_err(other)?;
+    // Of a daemon of another user no more is known than the kernel says.
+    Ok(Report { user: greeting::user_in(name).unwrap_or(report.user), ..report })
 }
 
 #[cfg(test)]
@@ -374,6 +390,25 @@ mod tests {
         let _listener = as_stranger(|| UnixListener::bind_addr(&address).unwrap());
         let error = as_user(65533, || ask(&name).unwrap_err()).unwrap();
         assert!(error.to_string().contains("another user"));
+    }
+
+    #[test]
+    fn root_asks_daemons_of_other_users_and_knows_whose_they_are() {
+        let job = format!("users-test-{}", std::process::id());
+        let Some((mut server, _file)) = as_user(65533, || server(&job).unwrap()) else { return };
+        let (name, poller) = (socket_name(65533, &job, 3), Poller::new().unwrap());
+        let reader = std::thread::spawn(move || ask(&name));
+        let limit = platform::clock::now() + Duration::from_secs(10);
+        while !reader.is_finished() {
+            assert!(platform::clock::now() < limit, "in time");
+            // What it says itself of its user counts nothing.
+            server.accept(platform::clock::now(), &poller, || Report { user: 0, ..Report::default() });
+        }
+        assert_eq!(reader.join().unwrap().unwrap().user, 65533);
+        // Nobody speaks for another user.
+        let address = SocketAddr::from_abstract_name(socket_name(65532, &job, 3)).unwrap();
+        let _other = as_user(65533, || UnixListener::bind_addr(&address).unwrap());
+        assert!(ask(&socket_name(65532, &job, 3)).unwrap_err().to_string().contains("another user"));
     }
 
     #[test]

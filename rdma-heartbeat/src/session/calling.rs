@@ -17,14 +17,14 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Connects to the abstract socket of this name, without waiting.
 ///
 /// # Errors
-/// `WouldBlock` if too many callers wait there; another error if no process listens, or one of another user than this
-/// one or root.
+/// `WouldBlock` if too many callers wait there; another error if no process listens, or one of a user whose daemons this
+/// process does not ask.
 pub fn connect(name: &str) -> io::Result<UnixStream> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     connect_to(socket.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes())?)?;
     let stream = UnixStream::from(socket);
-    greeting::check_user(&stream)?;
+    greeting::check_user(&stream, name)?;
     stream.set_nonblocking(false)?;
     Ok(stream)
 }

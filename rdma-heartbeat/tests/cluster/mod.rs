@@ -24,7 +24,7 @@ use node_abi::event_loggers::socket_name;
 use node_abi::greeting::{Place, ToolKey};
 use node_abi::hosts::Hosts;
 use node_abi::launch::{
-    Carrier, End, FromDaemon, LAUNCH_VERSION, LOGGER_FD, LaunchData, Parameters, Startup, ToDaemon,
+    Carrier, End, FromDaemon, LAUNCH_VERSION, LOGGER_FD, LaunchData, Origin, Parameters, Startup, ToDaemon,
 };
 use node_abi::seal::{Direction, Opener, Sealer};
 use node_abi::segment::{Entry, FLAG_ALL_READY, Phase, Segment, SpawnedJob};
@@ -89,6 +89,7 @@ pub fn launch(ranks_per_node: &[u32]) -> LaunchData {
         job: 0x7269_6e67_0000 + job,
         key: [7; 32],
         nspace: format!("test-{}-{job}@1", std::process::id()),
+        origin: Origin::default(),
         universe: u32::try_from(ranks_per_node.len()).unwrap(),
         hosts: Hosts::new((1..=ranks_per_node.len()).map(|number| format!("h{number}")).collect()),
         ring: vec![],
