@@ -25,6 +25,7 @@
 //! | [`components`] | check that the ranks of all nodes have the components, or none: no I/O |
 //! | [`request`] | requests in the command line and environment of `mpirun`: no I/O |
 //! | [`losses`] | messages to the user about each loss: no I/O |
+//! | [`loss_program`] | the user's program for each loss |
 //! | [`stall`] | detection of a hung `ringwatchd` |
 //! | [`leftovers`] | shared memory that ranks left behind |
 
@@ -37,6 +38,7 @@ pub mod jobs;
 pub mod launch;
 pub mod leftovers;
 pub mod lifeline_lock;
+pub mod loss_program;
 pub mod losses;
 pub mod offload_map;
 pub mod order;

@@ -21,7 +21,7 @@ pub struct Definition {
 }
 
 /// Every parameter, in the order of [`read`]'s argument.
-pub const DEFINITIONS: [Definition; 16] = [
+pub const DEFINITIONS: [Definition; 17] = [
     Definition {
         name: "enable",
         default: "true",
@@ -97,6 +97,11 @@ pub const DEFINITIONS: [Definition; 16] = [
         default: LAST_JOBS,
         help: "Where prterun's node writes the history of the job, in lines of JSON: last (beside those of the last 16 jobs, in the folder ringwatch of XDG_STATE_HOME or ~/.local/state, for 'ringwatch events'), a path with the same places as log, or off",
     },
+    Definition {
+        name: "loss_program",
+        default: "",
+        help: "Absolute path of a program that runs on prterun's node for each rank and node that is lost, with the facts in RINGWATCH_* variables of its environment, for 60s at most; nobody but its owner, you or root, may be able to write it",
+    },
     Definition { name: "daemon", default: "", help: "Path of ringwatchd; default: beside prted, else found in PATH" },
 ];
 
@@ -121,6 +126,8 @@ pub struct Settings {
     pub enable: bool,
     /// Path of `ringwatchd`; empty to search for it.
     pub daemon: String,
+    /// Path of the program that runs for each loss; empty for none.
+    pub loss_program: String,
     /// The order of the ring.
     pub order: Order,
     /// The values for every node.
@@ -165,6 +172,7 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
         log_level,
         log,
         events,
+        loss_program,
         daemon,
     ] = values;
     let period_range = (Duration::from_millis(1), Duration::from_secs(60));
@@ -187,6 +195,7 @@ pub fn read(values: &[String; DEFINITIONS.len()]) -> Result<Settings, Invalid> {
     Ok(Settings {
         enable: boolean("enable", enable)?,
         daemon: daemon.trim().to_owned(),
+        loss_program: loss_program.trim().to_owned(),
         order,
         parameters: Parameters {
             period,
@@ -245,6 +254,12 @@ fn history(text: &str) -> Result<String, Invalid> {
 pub fn unwritable(name: &'static str, value: &str, path: &str, why: &std::io::Error) -> Invalid {
     let expected = format!("the file {path} cannot be written on the node of mpirun ({why})");
     Invalid { name, value: value.to_owned(), expected }
+}
+
+/// The error that the program for losses cannot be used.
+#[must_use]
+pub fn bad_program(value: &str, why: &str) -> Invalid {
+    Invalid { name: "loss_program", value: value.to_owned(), expected: why.to_owned() }
 }
 
 /// The error that a ring order cannot be used.

@@ -23,8 +23,8 @@ use crate::link::Link;
 use crate::preparation::{self, Launched, leave_crashes_alone, nodes_of};
 use crate::sync::lock;
 use crate::{
-    components, connections, environment, job, needless_messages, network, nodes, parameters, port, refusal, releases,
-    runtimes, slurm, spawned, supervisor, unserved,
+    components, connections, environment, job, losses, needless_messages, network, nodes, parameters, port, refusal,
+    releases, runtimes, slurm, spawned, supervisor, unserved,
 };
 
 /// State of prterun between the launch and the start of its own ranks.
@@ -57,6 +57,7 @@ pub fn check(settings: &Settings) -> Result<(), String> {
     if settings.enable {
         // The order needs all nodes to be known; they are at the launch.
         settings.order.ring(&[]).map_err(|why| bad_order(&settings.parameters.ring_order, &why).to_string())?;
+        losses::check(settings)?;
         releases::check(&environment::find_daemon(&settings.daemon)?)?;
         let addresses = network::addresses(&settings.parameters.interfaces)?;
         network::open(&addresses, settings.parameters.ports)?;

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use system_tests::process::{frames_sent, lives};
 use system_tests::{Job, Lab, Running, in_lab};
 
 /// All parameters, with their defaults as `pmix_info` shows them.
-const DEFAULTS: [(&str, &str); 16] = [
+const DEFAULTS: [(&str, &str); 17] = [
     ("enable", "true"),
     ("period", "100ms"),
     ("timeout", "10"),
@@ -30,6 +31,7 @@ const DEFAULTS: [(&str, &str); 16] = [
     ("log_level", "warn"),
     ("log", "stderr"),
     ("events", "last"),
+    ("loss_program", ""),
     ("daemon", ""),
 ];
 
@@ -173,6 +175,9 @@ fn is_refused(lab: &Lab, job: Job, words: &[&str]) {
 #[test]
 fn values_out_of_range_stop_the_launch() {
     in_lab(|lab| {
+        // A program that everybody may write.
+        fs::write("/tmp/system-tests/loss", "#!/bin/sh\n").expect("the folder can be written");
+        fs::set_permissions("/tmp/system-tests/loss", PermissionsExt::from_mode(0o777)).expect("it is ours");
         for (name, value, range) in [
             ("enable", "perhaps", "true or false"),
             ("period", "0.5ms", "1ms"),
@@ -195,6 +200,8 @@ fn values_out_of_range_stop_the_launch() {
             ("events", "history.jsonl", "an absolute path"),
             ("transport", "pigeon", "auto"),
             ("event_loggers", "many", "0 to 8"),
+            ("loss_program", "mail", "it must be an absolute path"),
+            ("loss_program", "/tmp/system-tests/loss", "can be changed by other users"),
             ("port_range", "70000-70001", "1024"),
         ] {
             let job = Job::new().with_default_times().parameter(name, value);
