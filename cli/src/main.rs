@@ -4,6 +4,7 @@
 mod calibrate;
 mod check;
 mod events;
+mod exporter;
 mod heard;
 mod manual;
 mod output;
@@ -11,6 +12,7 @@ mod reports;
 mod reproduce;
 mod simulate;
 mod status;
+mod top;
 mod unanswered;
 mod wanted;
 
@@ -32,6 +34,12 @@ struct Arguments {
 enum Command {
     /// Show the ring of each of your jobs as this node sees it
     Status(status::Arguments),
+    /// Show your jobs live in the terminal: ring, nodes, ranks, and deaths and recoveries as they come
+    ///
+    /// Keys: Tab and Shift-Tab for the next job and the one before, a for all events, arrows and Page Up and Page Down to scroll, q to leave.
+    Top(top::Arguments),
+    /// Print metrics of your jobs in the format of OpenMetrics, write them into a file, or serve them over HTTP
+    Metrics(exporter::Arguments),
     /// Show what happened in your jobs: what died, when, who noticed, and how long each step took
     ///
     /// On the node of mpirun this is the history of the whole job, on every other node that node's part. Where no job of
@@ -77,6 +85,8 @@ fn main() -> ExitCode {
     };
     match arguments.command {
         Command::Status(arguments) => status::show(&arguments),
+        Command::Top(arguments) => top::show(&arguments),
+        Command::Metrics(arguments) => exporter::export(&arguments),
         Command::Events(arguments) => events::show(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments),

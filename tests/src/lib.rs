@@ -14,6 +14,7 @@
 //! | [`outcome`] | how a job ended, and what is to be true then |
 //! | [`process`] | the processes on the virtual hosts |
 //! | [`scene`] | what a failed test shows |
+//! | [`terminal`] | a program in a terminal, and what it shows |
 //! | [`wire`] | datagrams as they pass the bridge |
 //!
 //! Run them with `scripts/test`. `SYSTEM_TESTS_REPEAT=20` repeats every fault. `scripts/chaos` runs [`chaos`].
@@ -32,6 +33,7 @@ pub mod replaced;
 pub mod running;
 pub mod scene;
 pub mod slurm;
+pub mod terminal;
 pub mod wire;
 
 pub use job::{Job, SLACK, STOP_TIMEOUT, TIMEOUT};

@@ -4,6 +4,7 @@ mod calibrate;
 mod check;
 mod events;
 mod inert;
+mod live;
 mod loggers;
 mod offload;
 mod parameters;
