@@ -29,7 +29,7 @@ pub struct Chart<'a> {
 pub struct Series {
     /// What it shows.
     pub label: String,
-    /// Which colour it has: lines that belong together share one.
+    /// Which colour it has, and which mark and dashes: no two of a chart share one, but for one that belongs to another.
     pub colour: usize,
     /// How it is drawn.
     pub look: Look,
@@ -42,25 +42,25 @@ pub struct Series {
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Dots joined by a line: simulated.
+    /// Marks joined by a line: simulated.
     Dots,
     /// A line: computed.
     Line,
     /// A dashed line: a bound, or a line the paper describes.
     Dashed,
-    /// Crosses: numbers from the paper's text.
+    /// Crosses: numbers from the paper's text. They set no scale: what is beyond it stands at the edge, with its value.
     Published,
 }
 
 const SIZE: (u32, u32) = (860, 560);
-/// Where the first line of the legend is, and how far the next is below it.
-const LEGEND: i32 = 96;
+/// Where the first line below the title is, and how far the next is below it.
+const SUBTITLE: i32 = 44;
 const LINE: i32 = 20;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(0x22, 0x2b, 0x36);
 const PALE: RGBColor = RGBColor(0xe3, 0xe7, 0xec);
 const WARNING: RGBColor = RGBColor(0xc0, 0x39, 0x2b);
-/// Told apart by colour-blind readers, too (Okabe and Ito).
+/// Told apart by colour-blind readers, too (Okabe and Ito); in grey by their marks and dashes.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -69,6 +69,11 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(0xe6, 0x9f, 0x00),
     RGBColor(0x56, 0xb4, 0xe9),
 ];
+
+/// Length of a line in the legend.
+const SAMPLE: i32 = 42;
+/// Columns of a text of this size that fit beside the margins.
+const COLUMNS: usize = 118;
 
 type Root<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Area<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
@@ -87,16 +92,22 @@ impl Chart<'_> {
     fn draw(&self, root: &Root<'_>) -> Drawn {
         let left = |size| (FONT, size).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Top));
         root.draw(&Text::new(self.title, (24, 16), left(21)))?;
-        root.draw(&Text::new(self.subtitle, (24, 44), left(14)))?;
-        root.draw(&Text::new(self.warning, (24, 64), left(14).color(&WARNING)))?;
+        let (mut top, texts) = (SUBTITLE, [(self.subtitle, INK), (self.warning, WARNING)]);
+        for (line, colour) in
+            texts.iter().flat_map(|(text, colour)| wrapped(text).into_iter().map(move |line| (line, colour)))
+        {
+            root.draw(&Text::new(line, (24, top), left(14).color(colour)))?;
+            top += LINE;
+        }
+        let legend = top + LINE / 2;
         for (place, series) in self.series.iter().enumerate() {
             let (column, line) = (place % self.columns(), place / self.columns());
-            self.draw_legend(root, (24 + 420 * column as i32, LEGEND + LINE * line as i32), series)?;
+            self.draw_legend(root, (24 + 420 * column as i32, legend + LINE * line as i32), series)?;
         }
         let (x, y) = self.ranges();
         let mut area = ChartBuilder::on(root)
             .margin(14)
-            .margin_top(LEGEND + LINE * self.series.len().div_ceil(self.columns()) as i32)
+            .margin_top(legend + LINE * self.series.len().div_ceil(self.columns()) as i32)
             .x_label_area_size(52)
             .y_label_area_size(72)
             .build_cartesian_2d(x.0..x.1, y.0..y.1)?;
@@ -131,13 +142,29 @@ impl Chart<'_> {
         let line = colour.stroke_width(2);
         match series.look {
             Look::Dots => {
-                area.draw_series(points.iter().map(|&point| Circle::new(point, 4, colour.filled())))?;
+                for &point in &points {
+                    area.draw_series(std::iter::once(EmptyElement::at(point) + series.mark((0, 0))))?;
+                }
                 area.draw_series(LineSeries::new(points, line))?
             }
-            Look::Line => area.draw_series(LineSeries::new(points, line))?,
-            Look::Dashed => area.draw_series(DashedLineSeries::new(points, 7, 5, line))?,
+            Look::Line | Look::Dashed => match series.dashes() {
+                Some((dash, gap)) => area.draw_series(DashedLineSeries::new(points, dash, gap, line))?,
+                None => area.draw_series(LineSeries::new(points, line))?,
+            },
             Look::Published => {
-                area.draw_series(points.into_iter().map(|at| Cross::new(at, 6, colour.stroke_width(3))))?
+                let (low, high) = self.ranges().1;
+                for (&(x, y), &(_, value)) in points.iter().zip(&series.points) {
+                    let at = (x, y.clamp(low, high));
+                    area.draw_series(std::iter::once(Cross::new(at, 6, colour.stroke_width(3))))?;
+                    if y > high || y < low {
+                        // Beside the cross, inside of the picture.
+                        let (to, down) = if x > self.middle() { (HPos::Right, -10) } else { (HPos::Left, 10) };
+                        let style = (FONT, 14).into_font().color(&INK).pos(Pos::new(to, VPos::Center));
+                        let text = Text::new(format!("at {}", plain(value)), (down, 0), style);
+                        area.draw_series(std::iter::once(EmptyElement::at(at) + text))?;
+                    }
+                }
+                return Ok(());
             }
         };
         Ok(())
@@ -149,15 +176,19 @@ impl Chart<'_> {
         let line = |from: i32, to: i32| PathElement::new([(x + from, y), (x + to, y)], style);
         match series.look {
             Look::Dots => {
-                root.draw(&line(0, 26))?;
-                root.draw(&Circle::new((x + 13, y), 4, series.colour().filled()))?;
+                root.draw(&line(0, SAMPLE))?;
+                root.draw(&series.mark((x + SAMPLE / 2, y)))?;
             }
-            Look::Line => root.draw(&line(0, 26))?,
-            Look::Dashed => [0, 10, 20].into_iter().try_for_each(|from| root.draw(&line(from, from + 6)))?,
-            Look::Published => root.draw(&Cross::new((x + 13, y), 6, style.stroke_width(3)))?,
+            Look::Line | Look::Dashed => match series.dashes() {
+                Some((dash, gap)) => (0..SAMPLE)
+                    .step_by((dash + gap) as usize)
+                    .try_for_each(|from| root.draw(&line(from, (from + dash as i32).min(SAMPLE))))?,
+                None => root.draw(&line(0, SAMPLE))?,
+            },
+            Look::Published => root.draw(&Cross::new((x + SAMPLE / 2, y), 6, style.stroke_width(3)))?,
         }
         let style = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
-        root.draw(&Text::new(series.label.as_str(), (x + 36, y), style))?;
+        root.draw(&Text::new(series.label.as_str(), (x + SAMPLE + 10, y), style))?;
         Ok(())
     }
 
@@ -174,13 +205,23 @@ impl Chart<'_> {
         if self.log { y.max(f64::MIN_POSITIVE).log10() } else { y }
     }
 
+    /// Halfway along the x axis.
+    fn middle(&self) -> f64 {
+        let (first, last) = self.ranges().0;
+        (first + last) / 2.0
+    }
+
     fn ranges(&self) -> ((f64, f64), (f64, f64)) {
         let points = || self.series.iter().flat_map(|series| &series.points);
+        // A published point sets no scale, unless there is nothing else.
+        let own = self.series.iter().filter(|series| series.look != Look::Published);
+        let measured: Vec<_> = own.flat_map(|series| &series.points).copied().collect();
+        let measured = if measured.is_empty() { points().copied().collect() } else { measured };
         let bands = self.series.iter().flat_map(|series| &series.band);
         let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
         let most = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::NEG_INFINITY, f64::max);
         let x = (least(&mut points().map(|p| p.0)), most(&mut points().map(|p| p.0)));
-        let heights: Vec<_> = points().map(|p| p.1).chain(bands.flat_map(|&(low, high)| [low, high])).collect();
+        let heights: Vec<_> = measured.iter().map(|p| p.1).chain(bands.flat_map(|&(low, high)| [low, high])).collect();
         let (low, high) = (least(&mut heights.iter().copied()), most(&mut heights.iter().copied()));
         let y = if self.log {
             (self.height(low).floor(), self.height(high).ceil())
@@ -219,7 +260,47 @@ pub fn sheet(charts: &[Chart<'_>]) -> String {
     text
 }
 
+/// A text in lines that fit.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= COLUMNS => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The corners of marks, around their middle.
+const MARKS: [&[(i32, i32)]; 6] = [
+    &[(-4, -2), (-2, -4), (2, -4), (4, -2), (4, 2), (2, 4), (-2, 4), (-4, 2)],
+    &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
+    &[(0, -5), (5, 4), (-5, 4)],
+    &[(0, -6), (5, 0), (0, 6), (-5, 0)],
+    &[(0, 5), (5, -4), (-5, -4)],
+    &[(-6, -2), (6, -2), (6, 2), (-6, 2)],
+];
+
+/// Lengths of dashes and of the gaps between them, of what is dashed and of what is a line; the first line has none.
+const DASHES: [(u32, u32); 6] = [(7, 5), (13, 4), (3, 3), (9, 9), (2, 6), (16, 9)];
+const LINES: [Option<(u32, u32)>; 6] = [None, Some((18, 3)), Some((10, 2)), Some((28, 3)), Some((5, 2)), Some((22, 6))];
+
 impl Series {
+    /// The mark of its points, which differs with the colour.
+    fn mark(&self, (x, y): (i32, i32)) -> Polygon<(i32, i32)> {
+        let corners = MARKS[self.colour % MARKS.len()].iter().map(|(right, down)| (x + right, y + down));
+        Polygon::new(corners.collect::<Vec<_>>(), self.colour().filled())
+    }
+
+    /// Lengths of its dashes and gaps, which differ with the colour; none if it is unbroken.
+    fn dashes(&self) -> Option<(u32, u32)> {
+        match self.look {
+            Look::Line => LINES[self.colour % LINES.len()],
+            _ => Some(DASHES[self.colour % DASHES.len()]),
+        }
+    }
+
     fn colour(&self) -> RGBColor {
         if self.look == Look::Published { INK } else { COLOURS[self.colour % COLOURS.len()] }
     }
@@ -261,6 +342,38 @@ mod tests {
         assert!(y.0 <= -3.0 && y.1 >= 5.0, "{y:?}");
         let (_, y) = chart("", vec![(1.0, 2.0), (10.0, 5.0)]).ranges();
         assert_eq!(y.0, 0.0);
+    }
+
+    #[test]
+    fn what_was_published_sets_no_scale_and_says_its_value_at_the_edge() {
+        let mut one = chart("", vec![(1.0, 0.5), (1000.0, 1.0)]);
+        let published =
+            |points| Series { label: String::new(), colour: 0, look: Look::Published, points, band: vec![] };
+        one.series.push(published(vec![(10.0, 50.0)]));
+        assert_eq!(one.ranges().1, (0.0, 1.06));
+        assert!(one.svg().contains(">\nat 50\n</text>"));
+        one.series = vec![published(vec![(10.0, 50.0)])];
+        assert_eq!(one.ranges().1, (0.0, 53.0), "it is alone");
+    }
+
+    #[test]
+    fn a_long_subtitle_is_cut_nowhere() {
+        let subtitle = "some words about where this was measured and how ".repeat(6);
+        let text = Chart { subtitle: &subtitle, ..chart("", vec![(1.0, 2.0), (10.0, 5.0)]) }.svg();
+        let lines: Vec<&str> =
+            text.lines().filter(|line| line.contains("some words") || line.contains("measured")).collect();
+        assert!(lines.len() > 1 && lines.iter().all(|line| line.len() <= COLUMNS), "{lines:?}");
+        assert_eq!(lines.join(" "), subtitle.trim());
+    }
+
+    #[test]
+    fn two_colours_have_two_marks_and_two_kinds_of_dashes() {
+        for (place, one) in MARKS.iter().enumerate() {
+            assert!(MARKS[..place].iter().all(|other| other != one));
+            assert!(DASHES[..place].iter().all(|other| *other != DASHES[place]));
+            assert!(LINES[..place].iter().all(|other| *other != LINES[place]));
+        }
+        assert_eq!((MARKS.len(), DASHES.len(), LINES.len()), (COLOURS.len(), COLOURS.len(), COLOURS.len()));
     }
 
     #[test]

@@ -189,12 +189,12 @@ pub(super) fn draw_rounds(plan: &Plan) -> Drawing {
 pub(super) fn draw_queue(plan: &Plan) -> Drawing {
     let samples = samples(plan, 1.0, longest_queue);
     let mut series: Vec<_> = lines(&samples, "mean of the longest queue", "longest of all runs").into();
-    for (label, value) in [
-        ("ln n / ln ln n", (|bounds: (f64, f64)| bounds.0) as fn((f64, f64)) -> f64),
-        ("3 ln n / ln ln n", |bounds| bounds.1),
+    for (label, colour, value) in [
+        ("ln n / ln ln n, lower bound", 2, (|bounds: (f64, f64)| bounds.0) as fn((f64, f64)) -> f64),
+        ("3 ln n / ln ln n, upper bound", 3, |bounds| bounds.1),
     ] {
         let points = SIZES.iter().map(|&nodes| (f64::from(nodes), value(queue_bounds(nodes)))).collect();
-        series.push(Series { label: label.into(), colour: 2, look: Look::Dashed, points, band: vec![] });
+        series.push(Series { label: label.into(), colour, look: Look::Dashed, points, band: vec![] });
     }
     series.push(published(
         "paper: 8 and 11, from 4.7 to 14.1 (3.4.2)",

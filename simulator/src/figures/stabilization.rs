@@ -165,7 +165,7 @@ impl Experiment {
         if self.is_random() {
             lines.push(Series {
                 label: "expected: (e^r - 1) / lambda, r = lambda (timeout - period / 2)".into(),
-                colour: 1,
+                colour: 3,
                 look: Look::Dashed,
                 points: sizes.map(|nodes| (nodes, expected(nodes, baseline).0)).collect(),
                 band: vec![],
