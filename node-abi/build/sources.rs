@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The packages of which the plugin, `ringwatchd`, the components of the ranks and the command line tool consist.
-const PACKAGES: [&str; 17] = [
+const PACKAGES: [&str; 19] = [
     "c-shims",
     "checkpoints",
     "cli",
     "event-log",
+    "group-client",
     "ishrink",
     "logger-client",
     "message-logging",
@@ -22,6 +23,7 @@ const PACKAGES: [&str; 17] = [
     "propagation",
     "prte-hooks",
     "rdma-heartbeat",
+    "recommended-group",
 ];
 
 /// How many digits it has: of a thousand sources two have the same name once in 10,000 times.

@@ -180,7 +180,11 @@ impl Member {
             // Not for a member.
             Message::Hello { .. } | Message::Roster { .. } | Message::Records { .. } | Message::RecordsHeard { .. } => {
             }
-            Message::AllStopped { .. } | Message::JobSuspended | Message::Transport { .. } | Message::Logger { .. } => {
+            Message::AllStopped { .. }
+            | Message::JobSuspended
+            | Message::Transport { .. }
+            | Message::Logger { .. }
+            | Message::Group { .. } => {
             }
             // Unpacked above.
             Message::Bundle(_) => {}

@@ -139,6 +139,12 @@ pub enum Message {
         /// In the event loggers' own format.
         word: Vec<u8>,
     },
+    /// Between processes of a group of recommended processes, on sockets of their own. Shares the wire format only;
+    /// [`Member`](crate::Member) ignores it.
+    Group {
+        /// In the group's own format.
+        word: Vec<u8>,
+    },
 }
 
 /// A broadcast: one subject on its way to every survivor.

@@ -50,6 +50,7 @@
 //! | 21 | `Bundle` | list of [`Part`](crate::bundle::Part)s: 0 `Notice`, 1 `Ack`, 2 `Complete`, 3 `Done`, each as after its own byte above |
 //! | 22 | `NewLife` | |
 //! | 23 | `Logger` | list of bytes |
+//! | 24 | `Group` | list of bytes |
 //!
 //! A [`Notice`](crate::Notice), which follows the byte 3:
 //!

@@ -1,9 +1,12 @@
 //! A set of processes.
 
+use serde::{Deserialize, Serialize};
+
 use crate::units::Rank;
 
 /// Processes, in ascending order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "Vec<u64>", into = "Vec<u64>")]
 pub struct Group {
     words: Vec<u64>,
     len: u32,
@@ -30,6 +33,13 @@ impl Group {
             group.insert(rank);
         });
         group
+    }
+
+    /// Whether it is one of so many processes: what has come over a network may be none.
+    #[must_use]
+    pub fn is_of(&self, count: u32) -> bool {
+        let beyond = self.words.last().is_some_and(|word| count % 64 != 0 && word >> (count % 64) != 0);
+        self.words.len() == count.div_ceil(64) as usize && !beyond
     }
 
     /// Whether this process is in it.
@@ -82,5 +92,19 @@ impl Group {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+}
+
+/// A bit for each process, the lowest of the first word for process 0.
+impl From<Vec<u64>> for Group {
+    fn from(words: Vec<u64>) -> Self {
+        let len = words.iter().map(|word| word.count_ones()).sum();
+        Self { words, len }
+    }
+}
+
+impl From<Group> for Vec<u64> {
+    fn from(group: Group) -> Self {
+        group.words
     }
 }

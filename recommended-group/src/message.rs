@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::Event;
 use crate::units::{Counter, Rank, Time};
 use crate::view::{Attempt, Report, View};
 
+/// No counter and no number of a view, a round or an attempt is as high: each can still grow.
+const NEVER: u32 = 1 << 31;
+
 /// A message.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Message {
     /// Answer this.
     Test(Asked),
@@ -89,28 +94,44 @@ impl Message {
     /// Whether all processes and counters in it are those of a job with so many processes. What is not is not handled.
     #[must_use]
     pub fn is_for(&self, count: u32) -> bool {
-        let has_all = |counters: &[Counter]| counters.len() == count as usize;
-        let is_view = |view: &View| has_all(&view.counters) && view.members.iter().all(|rank| rank < count);
+        let has_all = |counters: &[Counter]| counters.len() == count as usize && counters.iter().all(|one| *one < NEVER);
         match self {
-            Message::Test(_) | Message::Query(_) | Message::Accepted { .. } => true,
+            Message::Test(_) => true,
+            Message::Query(attempt) | Message::Accepted { attempt, .. } => is_attempt(*attempt),
             Message::Reply { counters, .. } => counters.as_ref().is_none_or(|counters| has_all(counters)),
             Message::Syndrome(counters) => has_all(counters),
-            Message::Event(event) => event.origin < count && event.news.iter().all(|(rank, _)| *rank < count),
-            Message::Request { target, .. }
-            | Message::Propose { target, .. }
-            | Message::Vote { target, .. }
-            | Message::Abort { target } => *target < count,
-            Message::Welcome { counters, view } => has_all(counters) && is_view(view),
-            Message::Report(report) => {
-                is_view(&report.view) && report.accepted.as_ref().is_none_or(|(_, view)| is_view(view))
+            Message::Event(event) => {
+                let is_known = |(rank, counter): &(Rank, Counter)| *rank < count && *counter < NEVER;
+                event.origin < count && event.group.is_of(count) && event.news.iter().all(is_known)
             }
-            Message::Install { view, .. } | Message::Commit(view) => is_view(view),
+            Message::Request { target, counter } | Message::Propose { target, counter, .. } => {
+                *target < count && *counter < NEVER
+            }
+            Message::Vote { target, .. } | Message::Abort { target } => *target < count,
+            Message::Welcome { counters, view } => has_all(counters) && is_view(view, count),
+            Message::Report(report) => {
+                let is_accepted = |(attempt, view): &(Attempt, Arc<View>)| is_attempt(*attempt) && is_view(view, count);
+                let is_right = report.accepted.as_ref().is_none_or(is_accepted);
+                is_right && is_attempt(report.promised) && is_view(&report.view, count)
+            }
+            Message::Install { attempt, view } => is_attempt(*attempt) && is_view(view, count),
+            Message::Commit(view) => is_view(view, count),
         }
     }
 }
 
+fn is_attempt(attempt: Attempt) -> bool {
+    attempt.0 < NEVER.into()
+}
+
+fn is_view(view: &View, count: u32) -> bool {
+    let has_all = view.counters.len() == count as usize && view.counters.iter().all(|one| *one < NEVER);
+    let numbers = [view.number, view.round, view.base];
+    has_all && view.members.is_of(count) && is_attempt(view.attempt) && numbers.iter().all(|one| *one < NEVER.into())
+}
+
 /// What a test asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Asked {
     /// The tester's interval: a late answer is not taken for that to a later test.
     pub interval: u64,

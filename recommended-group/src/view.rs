@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::group::Group;
 use crate::units::{Counter, Rank};
 
@@ -9,7 +11,7 @@ use crate::units::{Counter, Rank};
 pub type Attempt = (u64, Rank);
 
 /// What all members of a round know when it begins.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct View {
     /// Its place among all views, from 1: the view of the beginning, on which nobody has to agree.
     pub number: u64,
@@ -41,7 +43,7 @@ impl View {
 }
 
 /// What a leader must know of a process before it proposes a view.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Report {
     /// The process accepts nothing of lower attempts.
     pub promised: Attempt,

@@ -112,6 +112,7 @@ fn plain_messages() -> Vec<(Message, Vec<u8>)> {
         (Message::Transport { word: vec![200, 9] }, &[20, 2, 200, 9]),
         (Message::NewLife, &[22]),
         (Message::Logger { word: vec![200, 9] }, &[23, 2, 200, 9]),
+        (Message::Group { word: vec![200, 9] }, &[24, 2, 200, 9]),
     ];
     messages.map(|(message, body): (_, &[u8])| (message, body.to_vec())).into()
 }
@@ -398,6 +399,7 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
         Just(Message::NewLife),
         vec(any::<u8>(), 0..99).prop_map(|word| Message::Transport { word }),
         vec(any::<u8>(), 0..99).prop_map(|word| Message::Logger { word }),
+        vec(any::<u8>(), 0..99).prop_map(|word| Message::Group { word }),
     ]
 }
 

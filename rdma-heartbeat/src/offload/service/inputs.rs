@@ -128,5 +128,6 @@ fn is_for_the_host(message: &Message) -> bool {
             | Message::AllStopped { .. }
             | Message::JobSuspended
             | Message::Logger { .. }
+            | Message::Group { .. }
     )
 }

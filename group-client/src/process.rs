@@ -1,0 +1,258 @@
+//! The state of one process, without I/O: what the group's state machine does not know, which is the end.
+//!
+//! A process whose program is complete has left. It tells all, and whoever asks it later. One that hears that the program is
+//! complete in more rounds than it knows of has nothing left to do: it was outside, or has not heard of the last view.
+
+use std::sync::Arc;
+
+use recommended_group::action::Action;
+use recommended_group::config::Config;
+use recommended_group::group::Group;
+use recommended_group::member::Member;
+use recommended_group::message::{Asked, Message};
+use recommended_group::units::{Counter, Rank, Time};
+use recommended_group::view::View;
+
+use crate::packet::Packet;
+use crate::question::Question;
+
+/// What a process knows of another, or of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// In the group.
+    Member,
+    /// Not in the group: it is slow, stopped, or dead without its being known.
+    Evicted,
+    /// Known to be dead.
+    Dead,
+    /// Its program is complete.
+    Left,
+}
+
+/// What is to be done with the network.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// Packets to send.
+    pub packets: Vec<(Rank, Packet)>,
+    /// Tests to answer, with [`Process::answered`]; of each tester the last one.
+    pub tests: Vec<(Rank, Asked)>,
+}
+
+/// One process.
+pub struct Process {
+    member: Member<Question>,
+    me: Rank,
+    count: u32,
+    /// The round that the program is in.
+    round: Arc<View>,
+    /// The last view of which this process knew before that.
+    known: Arc<View>,
+    returned: Vec<Rank>,
+    waits: bool,
+    left: Group,
+    /// After how many rounds the program is complete, if it is.
+    ended: Option<u64>,
+    has_left: bool,
+    actions: Vec<Action>,
+    work: Work,
+}
+
+impl Process {
+    /// All are in the first round.
+    #[must_use]
+    pub fn new(config: Config, question: Question, now: Time) -> Self {
+        let first = Arc::new(View::first(config.count));
+        Self {
+            me: config.me,
+            count: config.count,
+            member: Member::new(config, question, now),
+            known: first.clone(),
+            round: first,
+            returned: Vec::new(),
+            waits: false,
+            left: Group::none(config.count),
+            ended: None,
+            has_left: false,
+            actions: Vec::new(),
+            work: Work::default(),
+        }
+    }
+
+    /// What is to be done now.
+    pub fn work(&mut self) -> Work {
+        std::mem::take(&mut self.work)
+    }
+
+    fn is_over(&self) -> bool {
+        self.has_left || self.ended.is_some()
+    }
+
+    /// When [`Process::timer`] is to be called next; None: not any more.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        (!self.is_over()).then(|| self.member.deadline())
+    }
+
+    /// Time has passed.
+    pub fn timer(&mut self, now: Time) {
+        if !self.is_over() && now >= self.member.deadline() {
+            self.member.timer(now, &mut self.actions);
+            self.settle();
+        }
+    }
+
+    /// A packet has come.
+    pub fn receive(&mut self, now: Time, from: Rank, packet: Packet) {
+        if from >= self.count || from == self.me {
+            return;
+        }
+        match packet {
+            Packet::Left { rounds } => self.other_left(from, rounds),
+            // The end is told to whoever does not know it.
+            Packet::Group(_) if self.is_over() => self.tell_end(from),
+            Packet::Group(message) => {
+                self.member.receive(now, from, message, &mut self.actions);
+                self.settle();
+            }
+        }
+    }
+
+    fn other_left(&mut self, from: Rank, rounds: u64) {
+        self.left.insert(from);
+        if self.is_over() {
+            return;
+        }
+        if rounds > self.member.view().round {
+            self.ended = Some(rounds);
+            self.waits = false;
+            return;
+        }
+        self.member.died(from, &mut self.actions);
+        self.settle();
+    }
+
+    fn tell_end(&mut self, to: Rank) {
+        let rounds = self.ended.unwrap_or(self.round.round);
+        self.work.packets.push((to, Packet::Left { rounds }));
+    }
+
+    /// The answer to a test of [`Work`].
+    pub fn answered(&mut self, to: Rank, asked: Asked, answer: u64) {
+        if !self.is_over() {
+            self.member.answered(to, asked, answer, &mut self.actions);
+            self.settle();
+        }
+    }
+
+    /// A process is known to be dead.
+    pub fn died(&mut self, rank: Rank) {
+        if rank < self.count && !self.is_over() {
+            self.member.died(rank, &mut self.actions);
+            self.settle();
+        }
+    }
+
+    /// The program has done its part of the round, or has given the round up, and waits for the next.
+    pub fn arrive(&mut self, went_well: bool) {
+        if !self.is_over() {
+            self.waits = true;
+            self.member.arrive(went_well, &mut self.actions);
+            self.settle();
+        }
+    }
+
+    /// Whether the program waits for the next round.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Whether the program is complete at others.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// The round that the program is in.
+    #[must_use]
+    pub fn round(&self) -> &Arc<View> {
+        &self.round
+    }
+
+    /// Who takes part in this round, and did not in the one before.
+    #[must_use]
+    pub fn returned(&self) -> &[Rank] {
+        &self.returned
+    }
+
+    /// How many members of this round are not in the group any more.
+    #[must_use]
+    pub fn lost(&self) -> usize {
+        self.round.members.iter().filter(|rank| !self.member.counters().group().contains(*rank)).count()
+    }
+
+    /// What this process knows of one.
+    #[must_use]
+    pub fn standing(&self, rank: Rank) -> Standing {
+        if self.left.contains(rank) {
+            Standing::Left
+        } else if self.member.dead().contains(rank) {
+            Standing::Dead
+        } else if self.member.counters().group().contains(rank) {
+            Standing::Member
+        } else {
+            Standing::Evicted
+        }
+    }
+
+    /// How often each process has left the group or come back, by rank.
+    #[must_use]
+    pub fn counters(&self) -> &[Counter] {
+        self.member.counters().values()
+    }
+
+    /// The program is complete.
+    pub fn leave(&mut self) {
+        if !self.has_left {
+            self.has_left = true;
+            self.waits = false;
+            let others: Vec<Rank> = (0..self.count).filter(|rank| *rank != self.me).collect();
+            let others = others.into_iter().filter(|rank| matches!(self.standing(*rank), Standing::Member | Standing::Evicted));
+            others.collect::<Vec<_>>().into_iter().for_each(|to| self.tell_end(to));
+        }
+    }
+
+    fn settle(&mut self) {
+        for action in std::mem::take(&mut self.actions) {
+            match action {
+                Action::Send { to, message } => self.send(to, message),
+                Action::Answer { to, asked } => {
+                    // After a stop many wait. To answer them all would only tell each tester the same several times.
+                    self.work.tests.retain(|(tester, _)| *tester != to);
+                    self.work.tests.push((to, asked));
+                }
+                Action::Round(view) => self.begin(view),
+                Action::Tested { .. }
+                | Action::Changed { .. }
+                | Action::Requested { .. }
+                | Action::Voted { .. }
+                | Action::Opened { .. } => {}
+            }
+        }
+        self.known = self.member.view().clone();
+    }
+
+    fn send(&mut self, to: Rank, message: Message) {
+        self.work.packets.push((to, Packet::Group(message)));
+    }
+
+    fn begin(&mut self, view: Arc<View>) {
+        self.returned = view.members.iter().filter(|rank| !self.known.members.contains(*rank)).collect();
+        self.waits = false;
+        self.round = view;
+    }
+}
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;
