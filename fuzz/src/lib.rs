@@ -5,7 +5,7 @@
 //!
 //! | module | parsers |
 //! |---|---|
-//! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags and RDMA ports, and of event loggers |
+//! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags and RDMA ports, of event loggers, and of a group of recommended processes |
 //! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment, packets and the file of an event logger |
 //! | [`files`] | topology, parameter file and its folder, histories for people, names in /dev/shm |
 //! | [`sealed`] | packets between the plugin or a service and `ringwatchd`, in strange hands |

@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use event_log::logger::round::Position;
+use group_client::packet;
+use group_client::process::Process;
+use group_client::question::Question;
 use propagation::wire::{BODY_AT, Opener, Sealer};
 use propagation::{
     Action, Config, EndReason, Member, Message, NodeId, NodeReason, RankReason, RingOrder, Strategy, Time,
@@ -17,6 +20,7 @@ use rdma_heartbeat::logger::writer::{Outcome, Writer};
 use rdma_heartbeat::session::rendezvous::{Rendezvous, Step};
 use rdma_heartbeat::transport::verbs::words::{Answer, Offer, understand};
 use rdma_heartbeat::transport::{AtOnce, Flags, SharedMemory};
+use recommended_group::config::Config as GroupConfig;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -227,5 +231,34 @@ pub fn logger_words(bytes: &[u8]) {
         writer.tick(step * 20 * MS, &mut out);
         assert!(out.words.len() <= 3 * STEPS && out.packets.len() <= STEPS);
         assert!(out.words.iter().all(|(_, word)| words::pack(std::slice::from_ref(word)).len() == 1));
+    }
+}
+
+/// What other processes of a group of recommended processes say: it can be said again, and whatever they say, a process keeps a
+/// round of which it is a member, and asks for little.
+pub fn group_packets(bytes: &[u8]) {
+    let mut bytes = Bytes(bytes);
+    let Some(me) = bytes.byte().map(|me| u32::from(me) % UNIVERSE) else { return };
+    let mut process = Process::new(GroupConfig::new(me, UNIVERSE), Question::new(None), Time::ZERO);
+    let mut now = Time::ZERO;
+    for _ in 0..STEPS {
+        let Some((what, length)) = bytes.byte().zip(bytes.byte()) else { return };
+        now += u32::from(what) * 10 * MS;
+        let (word, rest) = bytes.0.split_at(usize::from(length).min(bytes.0.len()));
+        bytes.0 = rest;
+        match what {
+            0..32 => process.timer(now),
+            32..48 => process.arrive(what % 2 == 0),
+            48..52 => process.died(u32::from(length)),
+            _ => {
+                let Some(said) = packet::read(word, UNIVERSE) else { continue };
+                assert_eq!(packet::read(&packet::write(&said), UNIVERSE).as_ref(), Some(&said));
+                process.receive(now, u32::from(what) % UNIVERSE, said);
+            }
+        }
+        let work = process.work();
+        assert!(work.packets.len() <= STEPS && work.tests.len() < UNIVERSE as usize);
+        assert!(work.packets.iter().all(|(to, said)| *to < UNIVERSE && packet::write(said).len() < 1000));
+        assert!(process.round().members.contains(me));
     }
 }

@@ -27,6 +27,7 @@ targets! {
     words: fuzz::network::words;
     offers: fuzz::network::offers;
     logger_words: fuzz::network::logger_words;
+    group_packets: fuzz::network::group_packets;
     logger_packets: fuzz::local::logger_packets;
     packets: fuzz::local::packets;
     greetings: fuzz::local::greetings;

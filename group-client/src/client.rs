@@ -158,8 +158,7 @@ impl Client {
             buffer: Vec::new(),
             is_broken: false,
         };
-        let shared =
-            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), socket, question, count });
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), socket, question, count });
         let mut opener = Opener::new(common.number, common.key, me, 0);
         let for_thread = shared.clone();
         let run = move || {

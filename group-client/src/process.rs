@@ -217,7 +217,8 @@ impl Process {
             self.has_left = true;
             self.waits = false;
             let others: Vec<Rank> = (0..self.count).filter(|rank| *rank != self.me).collect();
-            let others = others.into_iter().filter(|rank| matches!(self.standing(*rank), Standing::Member | Standing::Evicted));
+            let others =
+                others.into_iter().filter(|rank| matches!(self.standing(*rank), Standing::Member | Standing::Evicted));
             others.collect::<Vec<_>>().into_iter().for_each(|to| self.tell_end(to));
         }
     }

@@ -1,4 +1,4 @@
-/* Operations on communicators that do not block, and checkpoints, for Open MPI 5.0: link with -lringwatch before -lmpi (mpicc -lringwatch does), or preload
+/* Operations on communicators that do not block, checkpoints, and the group of recommended processes, for Open MPI 5.0: link with -lringwatch before -lmpi (mpicc -lringwatch does), or preload
  * libringwatch.so.  Open MPI 6 has MPIX_Comm_ishrink itself. */
 #ifndef RINGWATCH_H
 #define RINGWATCH_H
@@ -66,6 +66,45 @@ int RW_Checkpoint_save(int version);
 /* Ends, once, before MPI_Finalize, at all ranks; nothing is saved any more.  Where KEEP is 0 the files go: under message logging
  * at the end of the job, since a rank may die until then. */
 int RW_Checkpoint_end(int keep);
+
+/* The group of recommended processes, for programs that work in rounds and can be mapped anew before each.  A thread of each
+ * process tests the others; who does not answer, or is slow, is not in the next round, and takes part again when it has passed
+ * some tests in a row.  All functions return MPI_SUCCESS or an error class.  docs/recommended-group.md has the parameters. */
+#define RW_GROUP_MEMBER 0
+#define RW_GROUP_EVICTED 1 /* slow, stopped, or dead without its being known */
+#define RW_GROUP_DEAD 2    /* MPI knows that it is dead */
+#define RW_GROUP_LEFT 3    /* its program is complete */
+
+/* A test: it returns the same number at all processes, and how long it takes is what a process is measured by. */
+typedef long long RW_Group_test_function(void);
+/* Before RW_Group_join, at all processes: has them tested by this function, which a thread of the library calls at any time.  It
+ * calls neither MPI nor this library.  Without it, or with NULL, they count the primes below 1,000. */
+int RW_Group_set_test(RW_Group_test_function *test);
+/* Joins, once, at all processes of COMM, an intracommunicator that stays until the end; ranks are those in COMM.  All of them are
+ * in the first round, which begins now.  INFO of rank 0 counts, or MPI_INFO_NULL: rw_interval and rw_addend (milliseconds),
+ * rw_passes, rw_multiplier, rw_returns (true, false), rw_assignment (all, vcube); MPI_ERR_INFO_VALUE at all processes if a value
+ * cannot be used, MPI_ERR_OTHER if one of them has no socket. */
+int RW_Group_join(MPI_Comm comm, MPI_Info info);
+/* Ends this process's part of the round and waits for the next, with the same members at all of them: *SIZE, and *PLACE of this
+ * one among them.  Unless all members of the round have COMPLETE other than 0, and none of them was lost, the next round is the
+ * same again.  A process that is not in the group waits here until it is back.  *SIZE is 0 and *PLACE is MPI_UNDEFINED when the
+ * program is complete at the others: there is nothing left to do but to leave. */
+int RW_Group_barrier(int complete, int *size, int *place);
+/* The ranks of the members of this round, ascending: *SIZE of RW_Group_barrier, all processes in the first round. */
+int RW_Group_members(int ranks[]);
+/* *ROUND: how many rounds are complete.  *EPOCH: the number of this round's view, from 1; a round that is done again has another
+ * one.  *BASE: the epoch of the last round that was complete, whose results count; 0 if there is none. */
+int RW_Group_round(int *round, int *epoch, int *base);
+/* Who takes part in this round, and did not in the one before: *COUNT ranks, at most all. */
+int RW_Group_returned(int *count, int ranks[]);
+/* How many members of this round are not in the group any more.  If that is not 0, nothing of the round counts: a program gives
+ * up what it waits for and comes to the barrier. */
+int RW_Group_lost(int *count);
+/* What is known of a process, as above, and how often it has left the group. */
+int RW_Group_state(int rank, int *state, int *evictions);
+/* The program is complete at this process.  Before MPI_Finalize.  Nothing is tested or answered any more, but others that do not
+ * know of the end are told. */
+int RW_Group_leave(void);
 
 #ifdef __cplusplus
 }

@@ -55,8 +55,47 @@
           integer, intent(in) :: keep
           integer, intent(out) :: ierror
         end subroutine
+        subroutine RW_Group_set_test(test, ierror)
+          interface
+            function test()
+              integer(kind=selected_int_kind(18)) :: test
+            end function
+          end interface
+          integer, intent(out) :: ierror
+        end subroutine
+        subroutine RW_Group_join(comm, info, ierror)
+          integer, intent(in) :: comm, info
+          integer, intent(out) :: ierror
+        end subroutine
+        subroutine RW_Group_barrier(complete, size, place, ierror)
+          integer, intent(in) :: complete
+          integer, intent(out) :: size, place, ierror
+        end subroutine
+        subroutine RW_Group_members(ranks, ierror)
+          integer, intent(inout) :: ranks(*)
+          integer, intent(out) :: ierror
+        end subroutine
+        subroutine RW_Group_round(round, epoch, base, ierror)
+          integer, intent(out) :: round, epoch, base, ierror
+        end subroutine
+        subroutine RW_Group_returned(count, ranks, ierror)
+          integer, intent(out) :: count, ierror
+          integer, intent(inout) :: ranks(*)
+        end subroutine
+        subroutine RW_Group_lost(count, ierror)
+          integer, intent(out) :: count, ierror
+        end subroutine
+        subroutine RW_Group_state(rank, state, evictions, ierror)
+          integer, intent(in) :: rank
+          integer, intent(out) :: state, evictions, ierror
+        end subroutine
+        subroutine RW_Group_leave(ierror)
+          integer, intent(out) :: ierror
+        end subroutine
       end interface
       integer, parameter :: RW_CHECKPOINT_NONE = -1
+      integer, parameter :: RW_GROUP_MEMBER = 0, RW_GROUP_EVICTED = 1
+      integer, parameter :: RW_GROUP_DEAD = 2, RW_GROUP_LEFT = 3
       procedure(MPIX_Comm_ishrink) :: PMPIX_Comm_ishrink
       procedure(MPIX_Comm_ispawn) :: PMPIX_Comm_ispawn
       procedure(MPIX_Comm_iaccept) :: PMPIX_Comm_iaccept

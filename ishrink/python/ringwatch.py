@@ -28,6 +28,15 @@ Checkpoints (see ringwatch.h; the files are in the folder of hook_ringwatch_chec
         ringwatch.checkpoint_save(step)
     ringwatch.checkpoint_end()
 
+The group of recommended processes (see ringwatch.h):
+
+    ringwatch.group_join(comm, {"rw_interval": "1000"})
+    members, place = ringwatch.group_members(), comm.rank
+    while place is not None and ringwatch.group_round()[0] < rounds:
+        ...                                     # this member's part; ringwatch.group_lost() while it waits for others
+        members, place = ringwatch.group_barrier(complete=True)
+    ringwatch.group_leave()
+
 comm.reduce, allreduce, scan and exscan of objects count their calls in mpi4py's memory, which is in no checkpoint: a program
 that saves uses comm.Allreduce and the like, of buffers, or comm.allgather.
 """
@@ -127,3 +136,74 @@ def checkpoint_save(version):
 def checkpoint_end(keep=False):
     """Ends; the files go with the job, unless they are kept."""
     _check(_library.RW_Checkpoint_end(ctypes.c_int(keep)))
+
+
+# The test of the group, which a thread of the library calls.
+_test = None
+
+GROUP_STATES = ("member", "evicted", "dead", "left")
+
+
+def _numbers(function, *arguments, results):
+    numbers = [ctypes.c_int() for _ in range(results)]
+    _check(getattr(_library, function)(*arguments, *(ctypes.byref(number) for number in numbers)))
+    return [number.value for number in numbers]
+
+
+def _ranks(function, *arguments):
+    ranks = (ctypes.c_int * _processes)()
+    _check(getattr(_library, function)(*arguments, ranks))
+    return list(ranks)
+
+
+def group_join(comm, parameters=None, test=None):
+    """Joins the group, at all processes of comm. test() returns the same number at all of them; it has the interpreter's lock
+    while it runs, so that a process that computes in Python is measured, too."""
+    global _test, _processes, _members
+    if test is not None:
+        _test = ctypes.CFUNCTYPE(ctypes.c_longlong)(test)
+        _check(_library.RW_Group_set_test(_test))
+    info = MPI.Info.Create(parameters) if parameters else MPI.INFO_NULL
+    _processes = _members = comm.size
+    _check(_library.RW_Group_join(ctypes.c_void_p(MPI._handleof(comm)), ctypes.c_void_p(MPI._handleof(info))))
+
+
+def group_barrier(complete=True):
+    """Ends this process's part of the round, waits for the next, and returns its members and the place of this process among
+    them; an empty list and None when the program is complete at the others."""
+    global _members
+    _members, place = _numbers("RW_Group_barrier", ctypes.c_int(complete), results=2)
+    return ([], None) if _members == 0 else (group_members(), place)
+
+
+def group_members():
+    """The members of this round."""
+    return _ranks("RW_Group_members")[:_members]
+
+
+def group_round():
+    """How many rounds are complete, the epoch of this round, and that of the last complete one."""
+    return tuple(_numbers("RW_Group_round", results=3))
+
+
+def group_returned():
+    """Who takes part in this round, and did not in the one before."""
+    count = ctypes.c_int()
+    ranks = _ranks("RW_Group_returned", ctypes.byref(count))
+    return ranks[: count.value]
+
+
+def group_lost():
+    """How many members of this round are not in the group any more."""
+    return _numbers("RW_Group_lost", results=1)[0]
+
+
+def group_state(rank):
+    """One of GROUP_STATES, and how often the process has left the group."""
+    state, evictions = _numbers("RW_Group_state", ctypes.c_int(rank), results=2)
+    return GROUP_STATES[state], evictions
+
+
+def group_leave():
+    """The program is complete at this process."""
+    _check(_library.RW_Group_leave())

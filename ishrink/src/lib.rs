@@ -5,7 +5,8 @@
 //! uses it through `ringwatch.py`. Open MPI spawns and connects only in blocking functions: [`fibers`] run them beside
 //! the program.
 //!
-//! [`checkpoint`] saves memory of the program in files, with message logging and without.
+//! [`checkpoint`] saves memory of the program in files, with message logging and without. [`group`] is the group of recommended
+//! processes for programs that can be mapped anew while they run.
 //!
 //! Files `preload_*` contain functions that Open MPI calls in place of its own. No two files import each other.
 
@@ -19,6 +20,9 @@ mod dynamic_process;
 mod fibers;
 mod fortran;
 mod generalized_request;
+mod group;
+mod group_calls;
+mod group_fortran;
 mod inheritance;
 mod internals;
 mod openmpi;

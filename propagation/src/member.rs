@@ -184,8 +184,7 @@ impl Member {
             | Message::JobSuspended
             | Message::Transport { .. }
             | Message::Logger { .. }
-            | Message::Group { .. } => {
-            }
+            | Message::Group { .. } => {}
             // Unpacked above.
             Message::Bundle(_) => {}
         }

@@ -94,7 +94,8 @@ impl Message {
     /// Whether all processes and counters in it are those of a job with so many processes. What is not is not handled.
     #[must_use]
     pub fn is_for(&self, count: u32) -> bool {
-        let has_all = |counters: &[Counter]| counters.len() == count as usize && counters.iter().all(|one| *one < NEVER);
+        let has_all =
+            |counters: &[Counter]| counters.len() == count as usize && counters.iter().all(|one| *one < NEVER);
         match self {
             Message::Test(_) => true,
             Message::Query(attempt) | Message::Accepted { attempt, .. } => is_attempt(*attempt),

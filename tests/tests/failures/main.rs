@@ -15,6 +15,7 @@ mod nodes;
 mod packaged;
 mod partition;
 mod ranks;
+mod recommended_group;
 mod requests;
 mod soak;
 mod stopped;

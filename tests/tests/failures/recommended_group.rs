@@ -1,0 +1,212 @@
+//! The sort that lives on the group of recommended processes: whatever processes are killed, stopped or slowed down in whatever
+//! round, its output is sorted and has the numbers of the beginning.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{RngCore, SeedableRng};
+use system_tests::clock::wait_until;
+use system_tests::lab::run;
+use system_tests::outcome::Outcome;
+use system_tests::programs::compile_fortran;
+use system_tests::{Job, Lab, Running, in_lab, process};
+
+const RANKS: u32 = 16;
+const ROUNDS: u32 = 4;
+const NAME: &str = "hyperquicksort";
+const LIMIT: Duration = Duration::from_secs(90);
+/// Milliseconds.
+const INTERVAL: &str = "100";
+/// What place 0 prints of a round in which all take part.
+const ALL_IN: &str = ": 16 of 16 processes";
+
+/// What makes a process one that nobody recommends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    Kill,
+    Stop,
+    Load,
+}
+
+fn program() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let target = PathBuf::from("/tmp/system-tests").join(NAME);
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/hyperquicksort.c");
+        let output = target.display().to_string();
+        run("mpicc", &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", &output, source, "-lringwatch"]);
+        target
+    })
+}
+
+/// A cell of the table.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    mode: &'static str,
+    fault: Fault,
+    /// How many processes are struck.
+    count: usize,
+    returns: bool,
+    /// Least time of a round in milliseconds: a process that has not answered for some intervals is out within it.
+    round_ms: u32,
+}
+
+fn job(lab: &Lab, cell: &Cell) -> Job {
+    let slots = lab.folder().join("slots");
+    std::fs::create_dir_all(&slots).expect("/tmp can be written");
+    let (program, slots) = (program().display().to_string(), slots.display().to_string());
+    let (round, returns) = (cell.round_ms.to_string(), cell.returns.to_string());
+    let words = [&*program, cell.mode, &slots, "2000", &round, &returns, INTERVAL];
+    let options = ["--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"];
+    let job = Job::new().on(&["h1", "h2", "h3", "h4"], RANKS / 4).options(&options).limit(LIMIT).program(&words);
+    // A stopped process is to come back.
+    job.parameter("stop_timeout", if cell.mode == "group" { "off" } else { "400ms" })
+}
+
+/// Processes of these ranks.
+fn of_ranks(job: &Running, ranks: &[u32]) -> Vec<i32> {
+    let named = job.processes().into_iter().filter(|process| process.name == NAME);
+    let rank = |pid: i32| process::environment(pid).get("PMIX_RANK").and_then(|rank| rank.parse::<u32>().ok());
+    named.map(|process| process.pid).filter(|pid| rank(*pid).is_some_and(|rank| ranks.contains(&rank))).collect()
+}
+
+/// Other work on all processors, for which these processes have to wait.
+struct Load(Vec<Child>);
+
+impl Load {
+    fn on(processes: &[i32]) -> Self {
+        for pid in processes {
+            let pid = pid.to_string();
+            run("chrt", &["--all-tasks", "--idle", "--pid", "0", &pid]);
+        }
+        let busy = || {
+            let mut command = Command::new("bash");
+            command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
+            command.spawn().expect("bash starts")
+        };
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        Self((0..2 * processors).map(|_| busy()).collect())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Strikes as many ranks as the cell says in a round, which ones the seed says, and lets stopped and slow ones be well again when the
+/// others go on without them. Returns what place 0 of each round has printed.
+fn sorts(lab: &Lab, cell: Cell, round: u32, seed: u32) -> String {
+    let what = format!("{cell:?} in round {round}, seed {seed}");
+    let mut random = Pcg64Mcg::seed_from_u64(seed.into());
+    let mut ranks: Vec<u32> = (0..RANKS).collect();
+    for place in 0..cell.count {
+        let other = place + random.next_u32() as usize % (ranks.len() - place);
+        ranks.swap(place, other);
+    }
+    let job = job(lab, &cell).start(lab);
+    if !wait_until(LIMIT, || job.stdout().contains(&format!("round {round} of {ROUNDS}: "))) {
+        job.fail_hanging(&format!("{what}: the round begins"));
+    }
+    let victims = of_ranks(&job, &ranks[..cell.count]);
+    let goes_on = || {
+        let text = job.stdout();
+        text.lines().any(|line| line.starts_with("round ") && !line.contains(ALL_IN)) || text.contains(" lists: ")
+    };
+    let all = |signal: i32| victims.iter().for_each(|pid| process::signal(*pid, signal));
+    match cell.fault {
+        Fault::Kill => all(libc::SIGKILL),
+        Fault::Stop => {
+            all(libc::SIGSTOP);
+            let went_on = wait_until(LIMIT, goes_on);
+            all(libc::SIGCONT);
+            if !went_on {
+                job.fail_hanging(&format!("{what}: the others go on"));
+            }
+        }
+        Fault::Load => {
+            let load = Load::on(&victims);
+            // It may be that nobody is late, which is the scheduler's choice.
+            let _ = wait_until(Duration::from_secs(3), goes_on);
+            drop(load);
+        }
+    }
+    let outcome = job.finish();
+    let end = "32000 numbers in 16 lists: sorted, all there";
+    outcome.require(outcome.stdout.contains(end), &format!("{what}: the output is sorted, and all numbers are there"));
+    outcome.require(!outcome.stdout.contains("NOT"), &format!("{what}: whoever looks finds that"));
+    outcome.stdout.clone()
+}
+
+#[test]
+fn a_sort_goes_on_without_half_of_its_processes_and_takes_them_back() {
+    let cell = Cell { mode: "group", fault: Fault::Stop, count: 8, returns: true, round_ms: 1200 };
+    in_lab(|lab| {
+        for seed in lab.seeds(1) {
+            let text = sorts(lab, cell, 1, seed);
+            let mut rounds = text.lines().filter(|line| line.starts_with("round ")).map(|line| line.contains(ALL_IN));
+            assert!(rounds.any(|all| !all) && rounds.any(|all| all), "some leave, and all come back: {text}");
+        }
+    });
+}
+
+#[test]
+fn a_sort_goes_on_without_processes_that_are_killed() {
+    let cell = Cell { mode: "group", fault: Fault::Kill, count: 3, returns: true, round_ms: 400 };
+    in_lab(|lab| lab.seeds(1).for_each(|seed| drop(sorts(lab, cell, 1 + seed % ROUNDS, seed))));
+}
+
+/// What four processes print when the first round is done twice.
+fn has_three_rounds(outcome: &Outcome) {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut lines: Vec<String> = outcome.stdout.lines().map(words).collect();
+    lines.sort();
+    let rounds = [(0, 2, 0), (1, 3, 2), (2, 4, 3)];
+    let line = |(round, epoch, base)| format!("round {round} epoch {epoch} base {base} members 0 1 2 3 lost 0");
+    let mut expected: Vec<String> = rounds.into_iter().flat_map(|round| vec![line(round); 4]).collect();
+    expected.insert(0, "end".into());
+    outcome.require(outcome.status == 0 && lines == expected, &format!("the output is {expected:?}"));
+    outcome.left_nothing();
+}
+
+#[test]
+fn a_program_in_fortran_or_python_works_in_rounds_with_a_test_of_its_own() {
+    in_lab(|lab| {
+        // The bindings differ in the headers only, which all of them compile.
+        let programs = [1, 2, 3].map(|binding| compile_fortran("recommended", binding, &["-lringwatch"]));
+        let python = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/recommended.py");
+        for words in [&[&*programs[2].display().to_string()][..], &["python3", "-B", python]] {
+            let job = Job::new().on(&["h1", "h2"], 2).options(&["--bind-to", "none"]).limit(LIMIT).program(words);
+            has_three_rounds(&job.run(lab));
+        }
+    });
+}
+
+/// All cells of the table: 0, 1, N/2 and N-1 processes in each round, by each fault, with and without return, and with ULFM alone.
+#[test]
+#[ignore = "takes minutes for each seed"]
+fn a_sort_is_right_whatever_processes_are_killed_stopped_or_slow() {
+    in_lab(|lab| {
+        for seed in lab.seeds(1) {
+            let mut round = seed;
+            let mut run = |mode, fault, count, returns| {
+                round += 1;
+                sorts(lab, Cell { mode, fault, count, returns, round_ms: 400 }, 1 + round % ROUNDS, seed);
+            };
+            for count in [0, 1, 8, 15] {
+                for fault in [Fault::Kill, Fault::Stop, Fault::Load] {
+                    run("group", fault, count, true);
+                    run("group", fault, count, false);
+                }
+                run("ulfm", Fault::Kill, count, false);
+            }
+        }
+    });
+}
