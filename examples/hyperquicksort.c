@@ -13,22 +13,16 @@
  * RETURNS is `true`; they are tested every INTERVAL milliseconds (1000). Standard output: the rounds, and whether what is in the
  * files at the end is sorted and what was there at the beginning.
  */
-#include <dirent.h>
-#include <fcntl.h>
 #include <mpi.h>
 #include <ringwatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { MOST = 256, PIVOT = 0, HALF = 1 };
+#include "slot_files.h"
 
-typedef struct {
-    long *values;
-    int length;
-} list;
+enum { PATIENCE = 60 /* seconds */, MOST = 256, PIVOT = 0, LENGTH = 1, HALF = 2 };
 
 /* What all members of a round agree on. */
 static struct {
@@ -37,90 +31,12 @@ static struct {
 } view;
 
 static MPI_Comm comm;
-static int rank, slots, dimension, is_group;
-static const char *folder;
+static int slots, dimension, is_group;
 
 static struct {
     int epoch;
     list list;
 } kept[MOST]; /* by slot, what this process has written last */
-
-static void stop(const char *what)
-{
-    fprintf(stderr, "hyperquicksort: rank %d: %s\n", rank, what);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    exit(1);
-}
-
-static list make(int length)
-{
-    list made = {malloc(((size_t) length + 1) * sizeof(long)), length};
-    if (made.values == NULL) {
-        stop("no memory");
-    }
-    return made;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    long x = *(const long *) a, y = *(const long *) b;
-    return (x > y) - (x < y);
-}
-
-/* Files. All of a file is there, or nothing: it gets its name when it is on disk. */
-
-static void name_of(char *name, size_t size, int slot, int epoch)
-{
-    snprintf(name, size, "%s/slot-%d.epoch-%d", folder, slot, epoch);
-}
-
-static void write_slot(int slot, int epoch, list l)
-{
-    char name[4096], new[4096 + 32];
-    name_of(name, sizeof name, slot, epoch);
-    snprintf(new, sizeof new, "%s.by-%d", name, rank);
-    FILE *file = fopen(new, "w");
-    int is_written = file != NULL && fwrite(l.values, sizeof(long), (size_t) l.length, file) == (size_t) l.length &&
-                     fflush(file) == 0 && fsync(fileno(file)) == 0;
-    is_written = (file == NULL || fclose(file) == 0) && is_written && rename(new, name) == 0;
-    int at = open(folder, O_RDONLY | O_DIRECTORY);
-    if (!is_written || at < 0 || fsync(at) != 0) {
-        stop("a slot cannot be written");
-    }
-    close(at);
-}
-
-static list read_slot(int slot, int epoch)
-{
-    char name[4096];
-    name_of(name, sizeof name, slot, epoch);
-    FILE *file = fopen(name, "r");
-    if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
-        stop("a slot cannot be read");
-    }
-    list l = make((int) (ftell(file) / (long) sizeof(long)));
-    rewind(file);
-    if (fread(l.values, sizeof(long), (size_t) l.length, file) != (size_t) l.length) {
-        stop("a slot cannot be read");
-    }
-    fclose(file);
-    return l;
-}
-
-/* Removes files of earlier epochs than those that the round starts from, and of earlier attempts. */
-static void sweep(void)
-{
-    DIR *all = opendir(folder);
-    for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
-        int slot, epoch, end = 0;
-        if (sscanf(entry->d_name, "slot-%d.epoch-%d%n", &slot, &epoch, &end) == 2 && epoch < view.base) {
-            unlinkat(dirfd(all), entry->d_name, 0);
-        }
-    }
-    if (all != NULL) {
-        closedir(all);
-    }
-}
 
 /* The process that looks after a slot: its own, or the first member of the slot's clusters, the smallest one first. */
 static int owner(int slot)
@@ -145,7 +61,7 @@ static int owner(int slot)
 static MPI_Request requests[4 * MOST];
 static int request_count, gives_up;
 
-static int tag(int slot, int kind) { return (view.epoch * 2 + kind) * MOST + slot; }
+static int tag(int slot, int kind) { return (view.epoch * 3 + kind) * MOST + slot; }
 
 /* Whether the round is of no use any more: a member is lost. */
 static int is_lost(void)
@@ -173,25 +89,9 @@ static void send_to(int to, int slot, int kind, const long *values, int length)
     check(MPI_Isend(values, length, MPI_LONG, view.in_comm[to], tag(slot, kind), comm, &requests[request_count++]));
 }
 
-/* The message for a slot, when it has come; false if the round is given up. */
-static int receive(int from, int slot, int kind, list *l)
+static void receive(int from, int slot, int kind, long *values, int length)
 {
-    MPI_Status status;
-    MPI_Message message;
-    for (int has_come = 0; !has_come; rest()) {
-        check(MPI_Improbe(view.in_comm[from], tag(slot, kind), comm, &has_come, &message, &status));
-        if (is_lost()) {
-            return 0;
-        }
-        if (has_come) {
-            break;
-        }
-    }
-    int length;
-    MPI_Get_count(&status, MPI_LONG, &length);
-    *l = make(length);
-    check(MPI_Imrecv(l->values, length, MPI_LONG, &message, &requests[request_count++]));
-    return !gives_up;
+    check(MPI_Irecv(values, length, MPI_LONG, view.in_comm[from], tag(slot, kind), comm, &requests[request_count++]));
 }
 
 /* Waits for all that was sent and received, or gives it up. */
@@ -209,6 +109,7 @@ static void finish(void)
             MPI_Request_free(&requests[i]);
         }
     }
+    request_count = 0;
 }
 
 /* One round of this process's slots. True if it is done. */
@@ -216,14 +117,20 @@ static int sort_round(int s)
 {
     int half = 1 << (s - 1), mine[MOST];
     list lists[MOST], goes[MOST], came[MOST];
-    static long pivots[MOST];
+    long *pivots = make(slots).values, *lengths = make(2 * slots).values;
     request_count = gives_up = 0;
     for (int v = 0; v < slots; v++) {
         mine[v] = owner(v) == rank;
         if (mine[v] && kept[v].list.values != NULL && kept[v].epoch == view.base) {
             lists[v] = kept[v].list;
-        } else if (mine[v]) {
-            lists[v] = read_slot(v, view.base);
+        } else if (mine[v] && !read_slot(v, view.base, &lists[v])) {
+            /* The others have gone on, and this process will hear of it: it was stopped. */
+            for (double until = MPI_Wtime() + PATIENCE; !is_lost(); rest()) {
+                if (MPI_Wtime() > until) {
+                    stop("a slot is missing");
+                }
+            }
+            return 0;
         }
     }
     /* The owner of a cluster's lowest slot tells the pivot to the owners of all others. */
@@ -244,15 +151,11 @@ static int sort_round(int s)
         for (int v = root; v < root + 2 * half; v++) {
             needs = needs || mine[v];
         }
-        list pivot;
         if (needs && !mine[root]) {
-            if (!receive(owner(root), root, PIVOT, &pivot)) {
-                break;
-            }
-            finish();
-            pivots[root] = pivot.values[0];
+            receive(owner(root), root, PIVOT, &pivots[root], 1);
         }
     }
+    finish();
     for (int v = 0; v < slots && !gives_up; v++) {
         if (mine[v]) {
             long pivot = pivots[v & ~(2 * half - 1)];
@@ -263,14 +166,19 @@ static int sort_round(int s)
             list below = {lists[v].values, low}, above = {lists[v].values + low, lists[v].length - low};
             goes[v] = v & half ? below : above;
             lists[v] = v & half ? above : below;
+            lengths[v] = goes[v].length;
             if (owner(v ^ half) != rank) {
-                send_to(owner(v ^ half), v ^ half, HALF, goes[v].values, goes[v].length);
+                send_to(owner(v ^ half), v ^ half, LENGTH, &lengths[v], 1);
+                receive(owner(v ^ half), v, LENGTH, &lengths[slots + v], 1);
             }
         }
     }
+    finish();
     for (int v = 0; v < slots && !gives_up; v++) {
         if (mine[v] && owner(v ^ half) != rank) {
-            receive(owner(v ^ half), v, HALF, &came[v]);
+            came[v] = make((int) lengths[slots + v]);
+            send_to(owner(v ^ half), v ^ half, HALF, goes[v].values, goes[v].length);
+            receive(owner(v ^ half), v, HALF, came[v].values, came[v].length);
         } else if (mine[v]) {
             came[v] = goes[v ^ half];
         }
@@ -288,6 +196,23 @@ static int sort_round(int s)
         }
     }
     return !gives_up;
+}
+
+/* What the first member of a round says of it. */
+static void tell(void)
+{
+    printf("round %d of %d: %d of %d processes, epoch %d", view.round + 1, dimension, view.size, slots, view.epoch);
+    for (int v = 0; v < slots; v++) {
+        int state = RW_GROUP_DEAD, evictions;
+        if (!view.is_member[v]) {
+            if (is_group) {
+                RW_Group_state(v, &state, &evictions);
+            }
+            printf(", %s %d", state == RW_GROUP_DEAD ? "dead" : "out", v);
+        }
+    }
+    printf("\n");
+    fflush(stdout);
 }
 
 /* The next round with the group: false when the others have come to the end. */
@@ -349,48 +274,6 @@ static int next_with_ulfm(int is_done)
     return 1;
 }
 
-/* The same numbers in every run. */
-static long number(unsigned long *state)
-{
-    *state = *state * 6364136223846793005UL + 1442695040888963407UL;
-    return (long) (*state >> 20) % 1000003;
-}
-
-static list input(int slot, int count)
-{
-    unsigned long state = (unsigned long) slot + 1;
-    list l = make(count);
-    for (int i = 0; i < count; i++) {
-        l.values[i] = number(&state);
-    }
-    return l;
-}
-
-/* Whether the files are sorted and have the numbers of the beginning: by how many, their sum, and the sum of their squares. */
-static void verify(int count)
-{
-    unsigned long sums[2][3] = {{0}, {0}};
-    long last = -1;
-    int is_sorted = 1;
-    for (int v = 0; v < slots; v++) {
-        list lists[2] = {input(v, count), read_slot(v, view.base)};
-        for (int k = 0; k < 2; k++) {
-            for (int i = 0; i < lists[k].length; i++) {
-                unsigned long value = (unsigned long) lists[k].values[i];
-                sums[k][0]++, sums[k][1] += value, sums[k][2] += value * value;
-            }
-        }
-        for (int i = 0; i < lists[1].length; i++) {
-            is_sorted = is_sorted && lists[1].values[i] >= last;
-            last = lists[1].values[i];
-        }
-        free(lists[0].values), free(lists[1].values);
-    }
-    int is_same = memcmp(sums[0], sums[1], sizeof sums[0]) == 0;
-    printf("%lu numbers in %d lists: %s, %s\n", sums[1][0], slots, is_sorted ? "sorted" : "NOT SORTED",
-           is_same ? "all there" : "NOT THOSE OF THE BEGINNING");
-}
-
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -433,9 +316,8 @@ int main(int argc, char **argv)
     int goes_on = 1;
     while (goes_on && view.round < dimension) {
         if (view.place == 0) {
-            printf("round %d of %d: %d of %d processes, epoch %d\n", view.round + 1, dimension, view.size, slots, view.epoch);
-            fflush(stdout);
-            sweep();
+            tell();
+            sweep(view.base);
         }
         double until = MPI_Wtime() + pause / 1e3;
         int is_done = sort_round(dimension - view.round);
@@ -446,8 +328,8 @@ int main(int argc, char **argv)
     }
     if (goes_on && view.place == 0) {
         double took = MPI_Wtime() - began;
-        sweep();
-        verify(count);
+        sweep(view.base);
+        verify(slots, view.base, count);
         if (getenv("TELL_TIME")) {
             fprintf(stderr, "hyperquicksort: %.3f s\n", took);
         }

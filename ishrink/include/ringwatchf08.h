@@ -77,48 +77,48 @@ interface
         integer, intent(out), optional :: ierror
     end subroutine
     subroutine RW_Group_set_test(test, ierror)
-      interface
-        function test()
-          integer(kind=selected_int_kind(18)) :: test
-        end function
-      end interface
-      integer, intent(out), optional :: ierror
+        interface
+            function test()
+                integer(kind=selected_int_kind(18)) :: test
+            end function
+        end interface
+        integer, intent(out), optional :: ierror
     end subroutine
     subroutine RW_Group_join(comm, info, ierror)
-      import :: MPI_Comm, MPI_Info
-      type(MPI_Comm), intent(in) :: comm
-      type(MPI_Info), intent(in) :: info
-      integer, intent(out), optional :: ierror
+        import :: MPI_Comm, MPI_Info
+        type(MPI_Comm), intent(in) :: comm
+        type(MPI_Info), intent(in) :: info
+        integer, intent(out), optional :: ierror
     end subroutine
     subroutine RW_Group_barrier(complete, size, place, ierror)
-      integer, intent(in) :: complete
-      integer, intent(out) :: size, place
-      integer, intent(out), optional :: ierror
+        integer, intent(in) :: complete
+        integer, intent(out) :: size, place
+        integer, intent(out), optional :: ierror
     end subroutine
     subroutine RW_Group_members(ranks, ierror)
-      integer, intent(inout) :: ranks(*)
-      integer, intent(out), optional :: ierror
+        integer, intent(inout) :: ranks(*)
+        integer, intent(out), optional :: ierror
     end subroutine
     subroutine RW_Group_round(round, epoch, base, ierror)
-      integer, intent(out) :: round, epoch, base
-      integer, intent(out), optional :: ierror
+        integer, intent(out) :: round, epoch, base
+        integer, intent(out), optional :: ierror
     end subroutine
     subroutine RW_Group_returned(count, ranks, ierror)
-      integer, intent(out) :: count
-      integer, intent(out), optional :: ierror
-      integer, intent(inout) :: ranks(*)
+        integer, intent(out) :: count
+        integer, intent(out), optional :: ierror
+        integer, intent(inout) :: ranks(*)
     end subroutine
     subroutine RW_Group_lost(count, ierror)
-      integer, intent(out) :: count
-      integer, intent(out), optional :: ierror
+        integer, intent(out) :: count
+        integer, intent(out), optional :: ierror
     end subroutine
     subroutine RW_Group_state(rank, state, evictions, ierror)
-      integer, intent(in) :: rank
-      integer, intent(out) :: state, evictions
-      integer, intent(out), optional :: ierror
+        integer, intent(in) :: rank
+        integer, intent(out) :: state, evictions
+        integer, intent(out), optional :: ierror
     end subroutine
     subroutine RW_Group_leave(ierror)
-      integer, intent(out), optional :: ierror
+        integer, intent(out), optional :: ierror
     end subroutine
 end interface
 integer, parameter :: RW_CHECKPOINT_NONE = -1

@@ -19,6 +19,7 @@ use openmpi_internals::loaded::turn_progress;
 use openmpi_internals::sync::lock;
 use platform::clock;
 
+use crate::checkpoint_layer;
 use crate::group_calls::Processes;
 use crate::openmpi::{Handle, OpenMpi};
 
@@ -112,6 +113,10 @@ pub unsafe extern "C" fn RW_Group_join(comm: Handle, info: Handle) -> c_int {
     class(|| {
         let mut stage = lock(&STAGE);
         let Stage::Outside(test) = *stage else { return Err(ERR_OTHER) };
+        if checkpoint_layer::find().is_some() {
+            // What a replaced process has told the others is in no log.
+            return Err(ERR_UNSUPPORTED);
+        }
         let mpi = OpenMpi::get().ok_or(ERR_UNSUPPORTED)?;
         let function = test.map(|test| {
             // SAFETY: a function of the program, which says that any thread may call it.

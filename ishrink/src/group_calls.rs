@@ -7,7 +7,7 @@ use group_client::addresses::{self, BYTES};
 use group_client::client::{Client, Common};
 use group_client::parameters::Parameters;
 use group_client::question::Question;
-use openmpi_internals::error_class::{ERR_ARG, ERR_INFO_VALUE, ERR_OTHER, ERR_UNSUPPORTED};
+use openmpi_internals::error_class::{ERR_ARG, ERR_COMM, ERR_INFO_VALUE, ERR_OTHER, ERR_UNSUPPORTED};
 use openmpi_internals::loaded::Library;
 use openmpi_internals::variables::OMPI_MPI_BYTE;
 
@@ -87,6 +87,7 @@ type Told = (c_int, Parameters, u64, [u8; 32]);
 
 /// A communicator whose processes make a group, and how this process takes part.
 pub struct Processes {
+    calls: Calls,
     comm: Handle,
     /// This process.
     pub me: u32,
@@ -110,12 +111,12 @@ impl Processes {
             }
             success((mpi.is_intercommunicator)(comm, &mut inter))?;
             if inter != 0 {
-                return Err(openmpi_internals::error_class::ERR_COMM);
+                return Err(ERR_COMM);
             }
             success((calls.rank)(comm, &mut me))?;
             success((calls.size)(comm, &mut count))?;
         }
-        Ok(Self { comm, me: me as u32, count: count as u32, dead: 0 })
+        Ok(Self { calls, comm, me: me as u32, count: count as u32, dead: 0 })
     }
 
     /// All processes tell each other where they are, and start. Rank 0's info counts.
@@ -123,9 +124,9 @@ impl Processes {
     /// # Safety
     /// All processes of the communicator call it, with an info or `MPI_INFO_NULL`.
     pub unsafe fn join(&self, info: Handle, question: impl FnOnce() -> Question) -> Result<Client, c_int> {
-        let calls = Calls::find().ok_or(ERR_UNSUPPORTED)?;
+        let calls = &self.calls;
         // SAFETY: as required of the caller.
-        let told = unsafe { self.told(&calls, info)? };
+        let told = unsafe { self.told(info)? };
         // Its first byte is 1 if this process has a socket.
         let mut own = [0_u8; BYTES + 1];
         let socket = addresses::open().map_err(|error| {
@@ -154,7 +155,8 @@ impl Processes {
 
     /// # Safety
     /// As [`Processes::join`].
-    unsafe fn told(&self, calls: &Calls, info: Handle) -> Result<Told, c_int> {
+    unsafe fn told(&self, info: Handle) -> Result<Told, c_int> {
+        let calls = &self.calls;
         let mut bytes = [0_u8; TOLD];
         if self.me == 0 {
             // SAFETY: as required of the caller.
@@ -181,7 +183,7 @@ impl Processes {
     /// # Safety
     /// The communicator was not freed.
     pub unsafe fn look_for_dead(&mut self, mpi: &OpenMpi) -> Vec<u32> {
-        let Some(calls) = Calls::find() else { return Vec::new() };
+        let calls = &self.calls;
         let (mut count, mut members) = (0, std::ptr::null_mut());
         // SAFETY: as required of the caller; groups that are freed here, and room for the ranks.
         unsafe {

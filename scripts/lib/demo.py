@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 
+import demo_slow_node
 from lab import HOSTS, RANKS, hosts, is_gone, kill, kill_host, note, parent, pids_on, processes
 
 HEAT = ["--iterations", "400", "--pace", "5000"]
@@ -496,13 +497,16 @@ def prepare(stock):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--stock", action="store_true")
-    parser.add_argument("--fault", action="append", choices=list(FAULTS))
+    parser.add_argument("--fault", action="append", choices=[*FAULTS, demo_slow_node.NAME])
     options = parser.parse_args()
     try:
         prepare(options.stock)
     except subprocess.CalledProcessError as failed:
         # It said why; 2 is a missing prerequisite.
         sys.exit(2 if failed.returncode == 2 else f"demo: this failed: {' '.join(failed.cmd)}")
+
+    if options.fault == [demo_slow_node.NAME] and not options.stock:
+        sys.exit(demo_slow_node.run())
 
     print(f"{'Stock Open MPI, without ringwatch' if options.stock else 'ringwatch'}: "
           f"{RANKS} ranks on {len(HOSTS)} virtual hosts")
@@ -517,12 +521,15 @@ def main():
     times, least = LIMIT[options.stock]
     limit = max(times * plain.took, least)
     runs = []
-    for name in options.fault or FAULTS:
+    named = [name for name in options.fault or FAULTS if name != demo_slow_node.NAME]
+    for name in named:
         runs.append(Run(name, options.stock, limit).go())
         timeline(runs[-1], reference)
+    # A slow process is no failure for stock Open MPI: it waits for it.
+    slow = [] if options.stock or options.fault and demo_slow_node.NAME not in options.fault else [demo_slow_node.run()]
     print("\nx injected  d declared  e first error  E last error  s spare  R repaired  X mpirun's exit")
     summary(runs, reference)
-    held = not any(run.faults(reference) for run in runs)
+    held = not any(run.faults(reference) for run in runs) and not any(slow)
     sys.exit(0 if held or options.stock else 1)
 
 

@@ -18,7 +18,7 @@ const ROOMS: [&str; 8] =
     ["failure", "cid", "messages", "agreement", "properties", "uniform", "onesided", "constructors"];
 
 /// Packages that must not be built of another one, directly or by others.
-const NEVER_BUILT_OF: [(&str, &str); 11] = [
+const NEVER_BUILT_OF: [(&str, &str); 13] = [
     // Ranks and runtime daemons do not carry the daemon's code.
     ("mpi-layer", "rdma-heartbeat"),
     ("ishrink", "rdma-heartbeat"),
@@ -32,6 +32,9 @@ const NEVER_BUILT_OF: [(&str, &str); 11] = [
     // They know no job.
     ("platform", "node-abi"),
     ("platform", "propagation"),
+    // The tests of a group need no MPI and no daemon.
+    ("group-client", "openmpi-internals"),
+    ("group-client", "node-abi"),
     ("mpi-entry", "platform"),
     ("mpi-entry", "node-abi"),
 ];

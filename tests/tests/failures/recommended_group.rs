@@ -76,12 +76,16 @@ fn of_ranks(job: &Running, ranks: &[u32]) -> Vec<i32> {
 /// Other work on all processors, for which these processes have to wait.
 struct Load(Vec<Child>);
 
+/// Sets the policy of the scheduler for all threads of these processes.
+fn schedule(processes: &[i32], policy: &str) {
+    for pid in processes.iter().filter(|pid| process::lives(**pid)) {
+        run("chrt", &["--all-tasks", policy, "--pid", "0", &pid.to_string()]);
+    }
+}
+
 impl Load {
     fn on(processes: &[i32]) -> Self {
-        for pid in processes {
-            let pid = pid.to_string();
-            run("chrt", &["--all-tasks", "--idle", "--pid", "0", &pid]);
-        }
+        schedule(processes, "--idle");
         let busy = || {
             let mut command = Command::new("bash");
             command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
@@ -136,6 +140,7 @@ fn sorts(lab: &Lab, cell: Cell, round: u32, seed: u32) -> String {
             // It may be that nobody is late, which is the scheduler's choice.
             let _ = wait_until(Duration::from_secs(3), goes_on);
             drop(load);
+            schedule(&victims, "--other");
         }
     }
     let outcome = job.finish();

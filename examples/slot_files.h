@@ -1,0 +1,146 @@
+/* Lists of numbers, and the files of slots: FOLDER/slot-SLOT.epoch-EPOCH. All of a file is there, or nothing: it gets its name when it
+ * is on disk. */
+#ifndef SLOT_FILES_H
+#define SLOT_FILES_H
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    long *values;
+    int length;
+} list;
+
+static const char *folder;
+static int rank;
+
+static void stop(const char *what)
+{
+    fprintf(stderr, "hyperquicksort: rank %d: %s\n", rank, what);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1);
+}
+
+static list make(int length)
+{
+    list made = {malloc(((size_t) length + 1) * sizeof(long)), length};
+    if (made.values == NULL) {
+        stop("no memory");
+    }
+    return made;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    long x = *(const long *) a, y = *(const long *) b;
+    return (x > y) - (x < y);
+}
+
+static void name_of(char *name, size_t size, int slot, int epoch)
+{
+    snprintf(name, size, "%s/slot-%d.epoch-%d", folder, slot, epoch);
+}
+
+static void write_slot(int slot, int epoch, list l)
+{
+    char name[4096], new[4096 + 32];
+    name_of(name, sizeof name, slot, epoch);
+    snprintf(new, sizeof new, "%s.by-%d", name, rank);
+    FILE *file = fopen(new, "w");
+    int is_written = file != NULL && fwrite(l.values, sizeof(long), (size_t) l.length, file) == (size_t) l.length &&
+                     fflush(file) == 0 && fsync(fileno(file)) == 0;
+    is_written = (file == NULL || fclose(file) == 0) && is_written && rename(new, name) == 0;
+    int at = open(folder, O_RDONLY | O_DIRECTORY);
+    if (!is_written || at < 0 || fsync(at) != 0) {
+        stop("a slot cannot be written");
+    }
+    close(at);
+}
+
+/* False if there is no such file. */
+static int read_slot(int slot, int epoch, list *l)
+{
+    char name[4096];
+    name_of(name, sizeof name, slot, epoch);
+    FILE *file = fopen(name, "r");
+    if (file == NULL) {
+        return 0;
+    }
+    if (fseek(file, 0, SEEK_END) != 0) {
+        stop("a slot cannot be read");
+    }
+    *l = make((int) (ftell(file) / (long) sizeof(long)));
+    rewind(file);
+    if (fread(l->values, sizeof(long), (size_t) l->length, file) != (size_t) l->length) {
+        stop("a slot cannot be read");
+    }
+    fclose(file);
+    return 1;
+}
+
+/* Removes files of earlier epochs than this one, and of earlier attempts. */
+static void sweep(int base)
+{
+    DIR *all = opendir(folder);
+    for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+        int slot, epoch, end = 0;
+        if (sscanf(entry->d_name, "slot-%d.epoch-%d%n", &slot, &epoch, &end) == 2 && epoch < base) {
+            unlinkat(dirfd(all), entry->d_name, 0);
+        }
+    }
+    if (all != NULL) {
+        closedir(all);
+    }
+}
+
+/* The same numbers in every run. */
+static long number(unsigned long *state)
+{
+    *state = *state * 6364136223846793005UL + 1442695040888963407UL;
+    return (long) (*state >> 20) % 1000003;
+}
+
+static list input(int slot, int count)
+{
+    unsigned long state = (unsigned long) slot + 1;
+    list l = make(count);
+    for (int i = 0; i < count; i++) {
+        l.values[i] = number(&state);
+    }
+    return l;
+}
+
+/* Whether the files are sorted and have the numbers of the beginning: by how many, their sum, and the sum of their squares. */
+static void verify(int slots, int epoch, int count)
+{
+    unsigned long sums[2][3] = {{0}, {0}};
+    long last = -1;
+    int is_sorted = 1;
+    for (int v = 0; v < slots; v++) {
+        list lists[2] = {input(v, count)};
+        if (!read_slot(v, epoch, &lists[1])) {
+            stop("a slot is missing");
+        }
+        for (int k = 0; k < 2; k++) {
+            for (int i = 0; i < lists[k].length; i++) {
+                unsigned long value = (unsigned long) lists[k].values[i];
+                sums[k][0]++, sums[k][1] += value, sums[k][2] += value * value;
+            }
+        }
+        for (int i = 0; i < lists[1].length; i++) {
+            is_sorted = is_sorted && lists[1].values[i] >= last;
+            last = lists[1].values[i];
+        }
+        free(lists[0].values), free(lists[1].values);
+    }
+    int is_same = memcmp(sums[0], sums[1], sizeof sums[0]) == 0;
+    printf("%lu numbers in %d lists: %s, %s\n", sums[1][0], slots, is_sorted ? "sorted" : "NOT SORTED",
+           is_same ? "all there" : "NOT THOSE OF THE BEGINNING");
+}
+
+#endif
