@@ -13,10 +13,11 @@ use openmpi_internals::error_class::{
 use openmpi_internals::layout::mpi::MPI_ERR_REQUEST;
 use openmpi_internals::sync::lock;
 use platform::say::say;
+use virtual_ranks::entries::probes;
+use virtual_ranks::layer::{self, Layer};
 
 use crate::engine::checkpoints::NotSaved;
-use crate::entries::probes;
-use crate::layer::{self, Layer};
+use crate::logged::{self, Logged};
 use crate::output;
 use crate::store::{Part, Restored};
 
@@ -29,12 +30,15 @@ fn is_busy(layer: &Layer) -> bool {
 }
 
 extern "C" fn is_active() -> bool {
-    layer::present().is_some()
+    logged::present().is_some()
 }
 
 /// An error class; 0 for success.
-fn class(body: impl FnOnce(&'static Layer) -> Result<(), c_int>) -> c_int {
-    let run = || layer::present().map_or(Err(ERR_INTERN), body);
+fn class(body: impl FnOnce(&'static Layer, &mut Logged) -> Result<(), c_int>) -> c_int {
+    let run = || match (layer::present(), logged::present()) {
+        (Some(layer), Some(logged)) => body(layer, &mut lock(logged)),
+        _ => Err(ERR_INTERN),
+    };
     catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(ERR_INTERN)).err().unwrap_or(0)
 }
 
@@ -46,11 +50,11 @@ unsafe fn regions<'a>(regions: *const Region, count: usize) -> &'a [Region] {
 }
 
 unsafe extern "C" fn restore(first: *const Region, count: usize, version: *mut c_int) -> c_int {
-    class(|layer| {
+    class(|layer, logged| {
         // SAFETY: as `libringwatch` calls it.
         unsafe {
             *version = NONE;
-            *version = restore_to(layer, regions(first, count))?;
+            *version = restore_to(layer, logged, regions(first, count))?;
         }
         Ok(())
     })
@@ -58,16 +62,15 @@ unsafe extern "C" fn restore(first: *const Region, count: usize, version: *mut c
 
 /// # Safety
 /// The regions are memory of the program.
-unsafe fn restore_to(layer: &Layer, regions: &[Region]) -> Result<c_int, c_int> {
-    let mut guard = lock(&layer.checkpoints);
-    let checkpoints = guard.as_mut().ok_or(ERR_NO_SUCH_FILE)?;
-    let is_busy = is_busy(layer) || lock(&layer.engine).has_open_receives();
-    let restored = lock(&layer.engine).end_set_up()?;
+unsafe fn restore_to(layer: &Layer, logged: &mut Logged, regions: &[Region]) -> Result<c_int, c_int> {
+    let Logged { engine, checkpoints } = logged;
+    let checkpoints = checkpoints.as_mut().ok_or(ERR_NO_SUCH_FILE)?;
+    let is_busy = is_busy(layer) || engine.has_open_receives();
+    let restored = engine.end_set_up()?;
     checkpoints.communicators = Some(lock(&layer.comms).numbers());
     if is_busy {
         if restored.is_some() {
-            lock(&layer.engine)
-                .fail("the program has requests under way at its restore point, and had none before its death");
+            engine.fail("the program has requests under way at its restore point, and had none before its death");
         }
         say(&format!(
             "ringwatch: rank {} has requests under way at its restore point: its checkpoints are not saved",
@@ -79,7 +82,7 @@ unsafe fn restore_to(layer: &Layer, regions: &[Region]) -> Result<c_int, c_int> 
     let Restored { whole, part } = *restored;
     // SAFETY: as required of the caller.
     if let Err(reason) = unsafe { whole.load(regions) } {
-        lock(&layer.engine).fail(&format!("the checkpoint {} {reason}", whole.path.display()));
+        engine.fail(&format!("the checkpoint {} {reason}", whole.path.display()));
         return Err(ERR_ARG);
     }
     lock(&layer.comms).restore(part.next_communicator, &part.operations);
@@ -90,14 +93,14 @@ unsafe fn restore_to(layer: &Layer, regions: &[Region]) -> Result<c_int, c_int> 
 
 unsafe extern "C" fn save(first: *const Region, count: usize, version: c_int) -> c_int {
     // SAFETY: as `libringwatch` calls it.
-    class(|layer| unsafe { save_from(layer, regions(first, count), version) })
+    class(|layer, logged| unsafe { save_from(layer, logged, regions(first, count), version) })
 }
 
 /// # Safety
 /// The regions are memory of the program.
-unsafe fn save_from(layer: &Layer, regions: &[Region], version: c_int) -> Result<(), c_int> {
-    let mut guard = lock(&layer.checkpoints);
-    let checkpoints = guard.as_mut().ok_or(ERR_NO_SUCH_FILE)?;
+unsafe fn save_from(layer: &Layer, logged: &mut Logged, regions: &[Region], version: c_int) -> Result<(), c_int> {
+    let Logged { engine, checkpoints } = logged;
+    let checkpoints = checkpoints.as_mut().ok_or(ERR_NO_SUCH_FILE)?;
     let version = u32::try_from(version).map_err(|_| ERR_ARG)?;
     let at_restore = checkpoints.communicators.as_ref().filter(|_| !checkpoints.has_ended).ok_or(ERR_OTHER)?;
     if checkpoints.versions.0.is_some_and(|last| version <= last) {
@@ -113,17 +116,14 @@ unsafe fn save_from(layer: &Layer, regions: &[Region], version: c_int) -> Result
         return Err(ERR_COMM);
     }
     let printed = output::settle().ok_or(ERR_IO)?;
-    let mut engine = lock(&layer.engine);
     let saving = match engine.begin_checkpoint() {
         Ok(saving) => saving,
         Err(NotSaved::NotNow) => return Ok(()),
         Err(NotSaved::OpenReceives) => {
-            drop(engine);
             checkpoints.complain(version, "receives are under way");
             return Err(MPI_ERR_REQUEST);
         }
         Err(NotSaved::NoSetUp) => {
-            drop(engine);
             checkpoints.complain(version, "what was received before the restore point is more than a rank may keep");
             return Err(ERR_OTHER);
         }
@@ -150,7 +150,6 @@ unsafe fn save_from(layer: &Layer, regions: &[Region], version: c_int) -> Result
     let memory = regions.iter().map(|region| unsafe { region.as_slice() });
     let written = checkpoints.folder.write(&head, &part, memory);
     engine.end_checkpoint(saving.number, written.is_ok());
-    drop(engine);
     match written {
         Ok(()) => {
             checkpoints.versions = (Some(version), checkpoints.versions.0);
@@ -168,9 +167,8 @@ unsafe fn save_from(layer: &Layer, regions: &[Region], version: c_int) -> Result
 }
 
 extern "C" fn end(keep: c_int) -> c_int {
-    class(|layer| {
-        let mut guard = lock(&layer.checkpoints);
-        let checkpoints = guard.as_mut().ok_or(ERR_NO_SUCH_FILE)?;
+    class(|_, logged| {
+        let checkpoints = logged.checkpoints.as_mut().ok_or(ERR_NO_SUCH_FILE)?;
         checkpoints.has_ended = true;
         checkpoints.goes = keep == 0;
         Ok(())

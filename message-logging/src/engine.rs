@@ -34,17 +34,17 @@ use event_log::protocol::call::Outcome;
 use event_log::protocol::pessimism::Mode;
 use event_log::protocol::process::{Config, Process};
 use event_log::protocol::sender_log::Limit;
-use event_log::protocol::units::{Envelope as From, Pattern, Request};
+use event_log::protocol::units::{Pattern, Request};
 use openmpi_internals::sync::lock;
 
-use crate::carrier::Carrier;
-use crate::data::{Buffer, Data, Held};
 use crate::logger::Shared;
 use crate::matching::Matching;
 use crate::resent::Resent;
 use crate::set_up::SetUp;
 use crate::store::{Restored, Store};
 use crate::world::World;
+use virtual_ranks::carrier::Carrier;
+use virtual_ranks::data::{Buffer, Data, Held};
 
 /// A receive, from its start until the program knows of its message.
 struct Open {
@@ -55,15 +55,6 @@ struct Open {
     /// The message, if there is no buffer yet.
     kept: Vec<u8>,
     _datatype: Option<Arc<Held>>,
-}
-
-/// What a receive has got.
-#[derive(Clone, Copy, Debug)]
-pub struct Got {
-    /// The sender and the tag.
-    pub from: From,
-    /// Bytes, or the error class.
-    pub bytes: Result<usize, c_int>,
 }
 
 /// The engine of one process.

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use event_log::protocol::units::{Envelope, Pattern, Request};
 
 use crate::envelope::LENGTH;
-use crate::packet::Packet;
+use virtual_ranks::packet::Packet;
 
 /// A message that has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,11 +16,9 @@ use std::thread::JoinHandle;
 
 use logger_client::Error;
 use openmpi_internals::sync::lock;
+use virtual_ranks::streams::{STANDARD, block_signals, flush_streams, pair};
 
 use crate::logger::{self, Shared};
-
-/// The file descriptor of standard output.
-const STANDARD: i32 = 1;
 
 /// The thread, and the real standard output.
 struct Pump {
@@ -40,26 +38,6 @@ struct Next {
 }
 
 static PUMP: Mutex<Option<Pump>> = Mutex::new(None);
-
-/// Both ends of a new terminal that changes no byte, or of a pipe: where to read, and where to write.
-fn pair(is_terminal: bool) -> Option<(OwnedFd, OwnedFd)> {
-    let mut ends = [-1; 2];
-    // SAFETY: room for two descriptors, which are new and nobody else's; a struct that is filled before it is used.
-    unsafe {
-        let nothing = std::ptr::null_mut();
-        if is_terminal && libc::openpty(&mut ends[0], &mut ends[1], nothing, nothing.cast(), nothing.cast()) == 0 {
-            let mut modes: libc::termios = std::mem::zeroed();
-            if libc::tcgetattr(ends[1], &mut modes) == 0 {
-                libc::cfmakeraw(&mut modes);
-                libc::tcsetattr(ends[1], libc::TCSANOW, &modes);
-            }
-            ends.iter().for_each(|end| _ = libc::fcntl(*end, libc::F_SETFD, libc::FD_CLOEXEC));
-        } else if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
-            return None;
-        }
-        Some((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
-    }
-}
 
 /// Takes standard output over, of which the first `printed` bytes have been printed already. Without descriptors it stays as it is.
 pub fn begin(logger: &Shared, printed: u64) {
@@ -120,19 +98,6 @@ fn renew(passed: Option<u64>) -> Option<u64> {
     pump.ends.recv().ok()
 }
 
-/// What C and Fortran keep goes to the file descriptor.
-fn flush_streams() {
-    // SAFETY: all streams of C; a function of gfortran's library, if there is one, which flushes all units without an argument.
-    unsafe {
-        libc::fflush(std::ptr::null_mut());
-        let flush = libc::dlsym(libc::RTLD_DEFAULT, c"_gfortran_flush_i4".as_ptr());
-        if !flush.is_null() {
-            let flush: unsafe extern "C" fn(*const i32) = std::mem::transmute(flush);
-            flush(std::ptr::null());
-        }
-    }
-}
-
 /// Takes what the program prints to the real standard output until nobody can print any more. Returns how many bytes have passed, of
 /// which `printed` had been printed before.
 fn pump(mut source: File, mut target: &File, logger: &Shared, (mut passed, printed): (u64, u64)) -> u64 {
@@ -155,16 +120,6 @@ fn pump(mut source: File, mut target: &File, logger: &Shared, (mut passed, print
         }
         let _ = target.write_all(&buffer[dropped..length]);
         lock(logger).tell_output(passed);
-    }
-}
-
-/// Signals are for the program's threads.
-fn block_signals() {
-    // SAFETY: a set that is filled before it is used.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
     }
 }
 

@@ -135,8 +135,8 @@ impl SetUp {
 mod tests {
     use super::*;
     use crate::envelope::LENGTH;
-    use crate::packet::Packet;
     use event_log::protocol::units::{Channel, Envelope, Pattern};
+    use virtual_ranks::packet::Packet;
 
     const CHANNEL: Channel = Channel { communicator: 0, tag: 5 };
     const FROM: Envelope = Envelope { source: 2, channel: CHANNEL };

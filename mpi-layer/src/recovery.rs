@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use checkpoints::table::Table;
 use message_logging::checkpointing;
-pub use message_logging::start::note_death;
 use message_logging::start::{self, Settings};
 use node_abi::rank_parameters;
 use openmpi_internals::loaded;
 use platform::say::say;
+pub use virtual_ranks::carrier::note_death;
 
 use crate::properties::communicators;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The packages of which the plugin, `ringwatchd`, the components of the ranks and the command line tool consist.
-const PACKAGES: [&str; 19] = [
+const PACKAGES: [&str; 20] = [
     "c-shims",
     "checkpoints",
     "cli",
@@ -24,6 +24,7 @@ const PACKAGES: [&str; 19] = [
     "prte-hooks",
     "rdma-heartbeat",
     "recommended-group",
+    "virtual-ranks",
 ];
 
 /// How many digits it has: of a thousand sources two have the same name once in 10,000 times.

@@ -8,10 +8,10 @@ use event_log::protocol::units::{Channel, Envelope as From, Payload, Request};
 use openmpi_internals::sync::lock;
 
 use super::{Engine, Open};
-use crate::data::Buffer;
 use crate::envelope::{Envelope, Kind};
 use crate::matching::Message;
-use crate::packet::{self, Packet};
+use virtual_ranks::data::Buffer;
+use virtual_ranks::packet::{self, Packet};
 
 impl Engine {
     pub(super) fn step(&mut self, input: Input) {
@@ -87,7 +87,7 @@ impl Engine {
             self.arrive(Message { envelope: From { source: to, channel }, packet: Packet::Shared(payload) });
         } else {
             let envelope = self.envelope(Kind::Data, channel);
-            self.send_to(to, packet::with_envelope(payload, &envelope));
+            self.send_to(to, packet::with_header(payload, &envelope.bytes()));
         }
     }
 

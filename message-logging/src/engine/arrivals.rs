@@ -9,8 +9,8 @@ use openmpi_internals::sync::lock;
 use super::Engine;
 use crate::envelope::{self, Envelope, Kind};
 use crate::matching::Message;
-use crate::packet::Packet;
 use crate::world::Taking;
+use virtual_ranks::packet::Packet;
 
 /// In how many parts it is told how far a replay is.
 const REPLAY_PARTS: usize = 64;

@@ -8,10 +8,11 @@ use event_log::protocol::units::{Channel, Envelope as From, Pattern, Payload, Re
 use openmpi_internals::error_class::ERR_INTERN;
 use openmpi_internals::layout::mpi::MPI_ERR_COUNT;
 
-use super::{Engine, Got};
-use crate::data::Buffer;
+use super::Engine;
 use crate::envelope::Kind;
 use crate::set_up::{self, SetUp};
+use virtual_ranks::data::Buffer;
+use virtual_ranks::protocol::Got;
 
 /// Sends after which a program that only sends looks for what has arrived.
 const SENDS_PER_TURN: u32 = 16;
@@ -79,7 +80,7 @@ impl Engine {
     pub unsafe fn seal(&mut self, channel: Channel, buffer: Buffer) -> Result<Payload, c_int> {
         let envelope = self.envelope(Kind::Data, channel);
         // SAFETY: as required of the caller.
-        unsafe { self.data.seal(buffer, &envelope) }
+        unsafe { self.data.seal(buffer, &envelope.bytes()) }
     }
 
     fn begin(&mut self, call: Call) -> Result<(), c_int> {

@@ -18,9 +18,9 @@ use platform::say::say;
 use super::Engine;
 use crate::envelope::Kind;
 use crate::matching::Message;
-use crate::packet::Packet;
 use crate::set_up::{self, SetUp};
 use crate::store::Restored;
+use virtual_ranks::packet::Packet;
 
 /// What a checkpoint keeps of the engine.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use platform::say::say;
 
 use super::Engine;
 use crate::envelope::{Envelope, Kind};
-use crate::packet::Packet;
+use virtual_ranks::packet::Packet;
 
 impl Engine {
     pub(super) fn check(&self) -> Result<(), c_int> {

@@ -68,7 +68,7 @@ impl Carrier {
     ///
     /// # Errors
     /// The error class of MPI.
-    pub fn new(stock: &'static Stock, comm: Object, byte: Object) -> Result<Self, c_int> {
+    pub(crate) fn new(stock: &'static Stock, comm: Object, byte: Object) -> Result<Self, c_int> {
         let mut group = std::ptr::null_mut();
         // SAFETY: a communicator.
         match unsafe { (stock.comm_group)(comm, &mut group) } {

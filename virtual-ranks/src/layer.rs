@@ -4,7 +4,6 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use event_log::protocol::call::Call;
 use event_log::protocol::units::{Channel, Pattern, Request};
 use openmpi_internals::error_class::{ERR_COMM, ERR_INTERN};
 use openmpi_internals::layout::mpi::{
@@ -16,11 +15,10 @@ use openmpi_internals::sync::lock;
 
 use crate::comms::{Comm, Comms};
 use crate::data::Buffer;
-use crate::engine::{Engine, Got};
 use crate::operation::Operations;
 use crate::processor_names::Name;
+use crate::protocol::{Got, Protocol};
 use crate::requests::Requests;
-use crate::saved::Checkpoints;
 use crate::stock::Stock;
 
 /// The layer.
@@ -43,16 +41,16 @@ pub struct Layer {
     pub rank: u32,
     /// The names of the nodes of the ranks' first processes.
     pub nodes: Vec<Name>,
-    /// What does the work.
-    pub engine: Mutex<Engine>,
+    /// What stands behind the functions of MPI.
+    pub protocol: Arc<Mutex<dyn Protocol>>,
+    /// What that is called, for people.
+    pub name: &'static str,
     /// Communicators.
     pub comms: Mutex<Comms>,
     /// Requests.
     pub requests: Mutex<Requests>,
     /// Collective operations under way.
     pub operations: Mutex<Operations>,
-    /// Checkpoints, where the job has a folder for them.
-    pub checkpoints: Mutex<Option<Checkpoints>>,
 }
 
 // SAFETY: handles of MPI that live as long as MPI does.
@@ -129,10 +127,8 @@ impl Layer {
             return Err(MPI_ERR_TAG);
         }
         let channel = Channel { communicator: comm.number, tag };
-        let mut engine = lock(&self.engine);
         // SAFETY: a buffer of the program.
-        let payload = unsafe { engine.seal(channel, buffer)? };
-        engine.call(Call::Send { to, channel, payload }).map(|_| ())
+        unsafe { lock(&self.protocol).send(&[to], channel, buffer) }
     }
 
     /// What a receive or a probe asks for; `None` where nobody sends.
@@ -157,7 +153,7 @@ impl Layer {
     /// The error class.
     pub fn receive(&self, pattern: Pattern, buffer: Buffer) -> Result<Request, c_int> {
         self.check(buffer)?;
-        lock(&self.engine).receive(pattern, Some(buffer))
+        lock(&self.protocol).receive(pattern, buffer)
     }
 }
 

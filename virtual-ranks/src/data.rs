@@ -11,7 +11,6 @@ use openmpi_internals::layout::mpi::{MPI_COMBINER_NAMED, MPI_ERR_COUNT, MPI_ERR_
 use openmpi_internals::object::Object;
 use openmpi_internals::request::Status;
 
-use crate::envelope::Envelope;
 use crate::packet;
 use crate::stock::Stock;
 
@@ -40,7 +39,7 @@ unsafe impl Sync for Held {}
 
 impl Held {
     /// Keeps an object of MPI's of the program, predefined or not.
-    pub fn new(object: Object) -> Arc<Self> {
+    pub(crate) fn new(object: Object) -> Arc<Self> {
         // SAFETY: an object that lives.
         unsafe { Classes::hold(object) };
         Arc::new(Self(object))
@@ -139,22 +138,22 @@ impl Data {
         }
     }
 
-    /// The data of a buffer as a message that the sender log keeps: the only copy where the datatype has no gaps.
+    /// The data of a buffer as a message that a protocol keeps, behind a header: the only copy where the datatype has no gaps.
     ///
     /// # Errors
     /// As of [`read`](Self::read).
     ///
     /// # Safety
     /// As of [`read`](Self::read).
-    pub unsafe fn seal(&mut self, buffer: Buffer, envelope: &Envelope) -> Result<Payload, c_int> {
+    pub unsafe fn seal(&mut self, buffer: Buffer, header: &[u8]) -> Result<Payload, c_int> {
         match (usize::try_from(buffer.count), self.width(buffer.datatype)) {
             (Ok(count @ 1..), Some(width)) => {
                 // SAFETY: as required of the caller.
                 let data = unsafe { std::slice::from_raw_parts(buffer.address.cast::<u8>(), count * width) };
-                Ok(packet::seal(envelope, data))
+                Ok(packet::seal(header, data))
             }
             // SAFETY: as required of the caller.
-            _ => Ok(packet::seal(envelope, &unsafe { self.read(buffer)? })),
+            _ => Ok(packet::seal(header, &unsafe { self.read(buffer)? })),
         }
     }
 
@@ -198,7 +197,7 @@ impl Data {
     }
 
     /// Bytes from the first item of a datatype to the next, and the bytes that `count` items need, with where they begin.
-    pub fn span(&self, datatype: Object, count: usize) -> (isize, usize, isize) {
+    pub(crate) fn span(&self, datatype: Object, count: usize) -> (isize, usize, isize) {
         let (mut low, mut extent, mut true_low, mut true_extent) = (0, 0, 0, 0);
         // SAFETY: a datatype, and room for the answers.
         unsafe {

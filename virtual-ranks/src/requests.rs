@@ -82,7 +82,7 @@ impl Requests {
         Self { mpi, entries: HashMap::new() }
     }
 
-    /// The request of a send, which has ended as soon as its message is in the log.
+    /// The request of a send, which has ended as soon as the protocol has its message.
     pub fn sent(&self) -> *mut Request {
         self.mpi.requests.empty()
     }

@@ -191,7 +191,7 @@ pub(in crate::entries) unsafe fn begin(
 unsafe fn prepare(layer: &'static Layer, comm: &Comm, recipe: Recipe, request: *mut *mut Request) -> Result<(), c_int> {
     // What the program may free until it frees the request.
     let mut first = recipe()?;
-    first.hold(&mut lock(&layer.engine).data);
+    first.hold(lock(&layer.protocol).data());
     let plan = Plan::Operation { recipe, _held: first.held() };
     let handle = lock(&layer.requests).add(comm.handle as Object, State::Idle, Some(plan))?;
     // SAFETY: as required of the caller.
@@ -218,7 +218,7 @@ fn further(buffer: Buffer, bytes: isize) -> Buffer {
 
 /// Bytes from one item of a datatype to the next.
 fn extent(layer: &Layer, datatype: Object) -> isize {
-    lock(&layer.engine).data.span(datatype, 1).0
+    lock(&layer.protocol).data().span(datatype, 1).0
 }
 
 /// So many parts of a buffer, of equal length.

@@ -6,22 +6,22 @@
 //! | tests or probes | go on with what has arrived |
 //! | another one | rest |
 //!
-//! A replacement does the same again: an operation goes on by calls of the machine alone, which records in which order messages were
-//! seen where there is more than one to wait for. So the layer is a part of the program that the machine repeats.
+//! A replacement or a replica does the same: an operation goes on by calls of the protocol alone, which determines in which order
+//! messages are seen where there is more than one to wait for. So the layer is a part of the program.
 
 use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
 
-use event_log::protocol::call::{Call, Outcome};
+use event_log::determinant::Rank;
 use event_log::protocol::units::Request;
 use openmpi_internals::request::Status;
 use openmpi_internals::sync::lock;
 
 use crate::comms::Comm;
 use crate::data::ok;
-use crate::engine::Got;
 use crate::layer::{Layer, status};
 use crate::operation::{Ending, Operation};
+use crate::protocol::Got;
 use crate::schedule::Step;
 
 /// What has happened.
@@ -41,11 +41,8 @@ pub enum Event {
 pub fn event(layer: &'static Layer, wanted: &[Request], waits: bool) -> Result<Event, c_int> {
     let mut requests = wanted.to_vec();
     requests.extend(lock(&layer.operations).receives());
-    let mut engine = lock(&layer.engine);
-    let call = if waits { Call::WaitAny { requests } } else { Call::Test { requests } };
-    let Outcome::Received { request, envelope } = engine.call(call)? else { return Ok(Event::Nothing) };
-    let got = engine.got(request, envelope);
-    drop(engine);
+    let ended = lock(&layer.protocol).end_one(requests, waits)?;
+    let Some((request, got)) = ended else { return Ok(Event::Nothing) };
     if wanted.contains(&request) {
         return Ok(Event::Received(request, got));
     }
@@ -124,7 +121,7 @@ pub fn run(layer: &'static Layer, mut operation: Operation) -> Result<(), c_int>
 /// The error class of an argument; later errors are in the ending.
 pub fn begin(layer: &'static Layer, mut operation: Operation) -> Result<Ending, c_int> {
     check(layer, &operation)?;
-    operation.hold(&mut lock(&layer.engine).data);
+    operation.hold(lock(&layer.protocol).data());
     let ending = Arc::new(OnceLock::new());
     go_on(layer, operation, ending.clone());
     Ok(ending)
@@ -144,22 +141,19 @@ fn advance(layer: &'static Layer, operation: &mut Operation) -> Result<Option<Re
     while let Some(step) = operation.steps.pop_front() {
         match step {
             Step::Send { to, data } => {
-                let mut engine = lock(&layer.engine);
+                let to: Vec<Rank> = to.iter().map(|place_of| place.comm.members[*place_of]).collect();
                 // SAFETY: a buffer of the program or of the operation.
-                let payload = unsafe { engine.seal(place.channel(), data)? };
-                for to in to.iter().map(|place_of| place.comm.members[*place_of]) {
-                    engine.call(Call::Send { to, channel: place.channel(), payload: payload.clone() })?;
-                }
+                unsafe { lock(&layer.protocol).send(&to, place.channel(), data)? };
             }
             Step::Receive { from, into } => {
-                return lock(&layer.engine).receive(place.pattern(from), Some(into)).map(Some);
+                return lock(&layer.protocol).receive(place.pattern(from), into).map(Some);
             }
             Step::Copy { data, into } => {
-                let mut engine = lock(&layer.engine);
+                let mut protocol = lock(&layer.protocol);
                 // SAFETY: buffers of the program or of the operation.
                 unsafe {
-                    let bytes = engine.data.read(data)?;
-                    engine.data.write(&bytes, into)?;
+                    let bytes = protocol.data().read(data)?;
+                    protocol.data().write(&bytes, into)?;
                 }
             }
             Step::Combine { lower, higher } => {

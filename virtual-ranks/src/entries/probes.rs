@@ -5,7 +5,6 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use event_log::protocol::call::{Call, Outcome};
 use mpi_entry::entries::Handler;
 use openmpi_internals::error_class::ERR_INTERN;
 use openmpi_internals::layout::mpi::MPI_ERR_REQUEST;
@@ -14,10 +13,10 @@ use openmpi_internals::request::{Request, Status};
 use openmpi_internals::sync::lock;
 
 use crate::data::Buffer;
-use crate::engine::Got;
 use crate::handlers::handlers;
 use crate::layer::{Layer, answer, answer_plainly, status};
 use crate::progress;
+use crate::protocol::Got;
 use crate::requests::State;
 use crate::statuses::{status_of_nobody, tell};
 
@@ -80,12 +79,7 @@ fn take(
     let comm = layer.comm(comm)?;
     let bytes = match layer.pattern(&comm, status.source, status.tag)? {
         None => Vec::new(),
-        Some(pattern) => {
-            let mut engine = lock(&layer.engine);
-            let request = engine.receive(pattern, None)?;
-            engine.call(Call::Wait { request })?;
-            engine.take_kept(request)
-        }
+        Some(pattern) => lock(&layer.protocol).take(pattern)?,
     };
     MATCHED.fetch_add(1, Ordering::Relaxed);
     let message = Box::into_raw(Box::new(Matched { unknown: [0; 512], bytes, status }));
@@ -146,7 +140,7 @@ unsafe fn open(layer: &Layer, message: *mut Object, buffer: Buffer) -> Result<St
         *message = std::ptr::null_mut();
         MATCHED.fetch_sub(1, Ordering::Relaxed);
         let buffer = layer.check(buffer)?;
-        let count = lock(&layer.engine).data.write(&matched.bytes, buffer)?;
+        let count = lock(&layer.protocol).data().write(&matched.bytes, buffer)?;
         Ok(Status { count, ..matched.status })
     }
 }
@@ -188,12 +182,10 @@ fn look(layer: &'static Layer, source: c_int, tag: c_int, comm: Object, waits: b
     loop {
         progress::poll(layer)?;
         let blocks = waits && !progress::is_under_way(layer);
-        let mut engine = lock(&layer.engine);
-        match engine.call(if blocks { Call::Probe { pattern } } else { Call::Iprobe { pattern } })? {
-            Outcome::Found(from) => return status(&comm, Got { from, bytes: Ok(engine.found()) }).map(Some),
-            Outcome::Nothing if waits => {}
-            Outcome::Nothing => return Ok(None),
-            _ => return Err(ERR_INTERN),
+        match lock(&layer.protocol).probe(pattern, blocks)? {
+            Some((from, bytes)) => return status(&comm, Got { from, bytes: Ok(bytes) }).map(Some),
+            None if waits => {}
+            None => return Ok(None),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Sends and receives.
 //!
-//! A send of any mode has ended when its message is in the sender log. So `MPI_Ssend` does not wait for its receive.
+//! A send of any mode has ended when the protocol has its message. So `MPI_Ssend` does not wait for its receive.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -241,7 +241,7 @@ unsafe fn prepare(
     request: *mut *mut Request,
 ) -> Result<(), c_int> {
     let buffer = layer.check(buffer)?;
-    let datatype = lock(&layer.engine).data.hold(buffer.datatype);
+    let datatype = lock(&layer.protocol).data().hold(buffer.datatype);
     let message = Message { is_send, comm: layer.comm(handle)?, buffer, peer, tag, _datatype: datatype };
     let plan = Plan::Message(message);
     let made = lock(&layer.requests).add(handle, State::Idle, Some(plan))?;

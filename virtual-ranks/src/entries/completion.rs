@@ -1,6 +1,6 @@
 //! Ends of requests.
 //!
-//! Which receive has ended is recorded where the program could see another one. A send has always ended. Of several requests
+//! Which receive has ended is the protocol's matter where the program could see another one. A send has always ended. Of several requests
 //! `MPI_Waitsome` and `MPI_Testsome` return one, as MPI allows.
 
 mod ending;
@@ -239,7 +239,10 @@ unsafe extern "C-unwind" fn request_free(request: Handle) -> c_int {
             if lock(&layer.requests).is_null(*request) {
                 return Err(MPI_ERR_REQUEST);
             }
-            // A receive goes on: nobody asks for its end.
+            let state = lock(&layer.requests).state(*request);
+            if let State::Receive(number, _) = state {
+                lock(&layer.protocol).let_go(number)?;
+            }
             lock(&layer.requests).free(request);
         }
         Ok(())
@@ -260,7 +263,7 @@ unsafe extern "C-unwind" fn cancel(request: Handle) -> c_int {
             // It has ended already, with effect.
             State::Done(_) => {}
             State::Receive(number, _) => {
-                if lock(&layer.engine).cancel(number)? {
+                if lock(&layer.protocol).cancel(number)? {
                     lock(&layer.requests).set(request_of, State::Done(Ok(cancelled_status())));
                 }
             }

@@ -18,7 +18,7 @@ pub type Name = [u8; LONGEST];
 ///
 /// # Errors
 /// The error class of MPI.
-pub fn gather(stock: &Stock, comm: Object, byte: Object, processes: u32) -> Result<Vec<Name>, c_int> {
+pub(crate) fn gather(stock: &Stock, comm: Object, byte: Object, processes: u32) -> Result<Vec<Name>, c_int> {
     let (mut own, mut length, mut all) = ([0; LONGEST], 0, vec![[0; LONGEST]; processes as usize]);
     let bytes = LONGEST as c_int;
     // SAFETY: room for the name, and for that of each process.

@@ -17,9 +17,9 @@ use crate::entries::groups;
 use crate::handlers::handlers;
 use crate::layer::{Layer, answer, answer_plainly};
 use crate::operation::{Operation, Place};
+use crate::progress;
 use crate::schedule::{Member, among};
 use crate::topology::Topology;
-use crate::{output, progress};
 
 pub(super) const HANDLERS: &[Handler] = handlers! {
     "Comm_rank" => comm_rank, "Comm_size" => comm_size, "Comm_compare" => comm_compare,
@@ -135,7 +135,7 @@ pub(super) fn duplicate(layer: &'static Layer, comm: Object, new: *mut Object) -
     let comm = layer.comm(comm)?;
     let place = Place::next(&comm);
     let mut operation = Operation::new(&place);
-    let number = operation.memory(&lock(&layer.engine).data, size_of::<u32>() as c_int, layer.byte);
+    let number = operation.memory(lock(&layer.protocol).data(), size_of::<u32>() as c_int, layer.byte);
     let word = number.address.cast::<u32>();
     if comm.rank == 0 {
         // SAFETY: memory of the operation for a word.
@@ -273,16 +273,13 @@ unsafe extern "C-unwind" fn comm_get_parent(parent: *mut Object) -> c_int {
 /// Nobody leaves before all have what they need: a replacement asks all others.
 unsafe extern "C-unwind" fn finalize() -> c_int {
     answer_plainly(|layer| {
-        output::end();
+        lock(&layer.protocol).end_output();
         let world = layer.comm(layer.world)?;
         // A rank that is dead for good has been said.
         let place = Place::next(&world);
         let nothing = Buffer { address: std::ptr::null_mut(), count: 0, datatype: layer.byte };
         let _ = progress::run(layer, Operation::of(&place, place.member().barrier(nothing)));
-        lock(&layer.engine).leave();
-        if let Some(checkpoints) = &*lock(&layer.checkpoints) {
-            checkpoints.leave();
-        }
+        lock(&layer.protocol).leave();
         // SAFETY: Open MPI's function, called once by the program.
         ok(unsafe { (layer.stock.finalize)() })
     })
@@ -291,7 +288,8 @@ unsafe extern "C-unwind" fn finalize() -> c_int {
 /// What the program has printed leaves before the job ends.
 unsafe extern "C-unwind" fn abort(_comm: Object, code: c_int) -> c_int {
     answer_plainly(|layer| {
-        output::end();
+        lock(&layer.protocol).end_output();
+        lock(&layer.protocol).before_abort();
         // SAFETY: Open MPI's function: all processes of the job end.
         ok(unsafe { (layer.stock.abort)(layer.world, code) })
     })

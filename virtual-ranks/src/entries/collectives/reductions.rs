@@ -23,8 +23,8 @@ fn begin(
     let own = layer.check(buffer(if is_in_place(sendbuf) { recvbuf } else { sendbuf }, count, datatype))?;
     let mut operation = Operation::new(place);
     operation.op = op;
-    let engine = lock(&layer.engine);
-    let spare = [(); 2].map(|()| operation.memory(&engine.data, count, datatype));
+    let mut protocol = lock(&layer.protocol);
+    let spare = [(); 2].map(|()| operation.memory(protocol.data(), count, datatype));
     Ok((operation, own, spare))
 }
 

@@ -2,7 +2,6 @@
 
 use std::ffi::{c_int, c_void};
 
-use event_log::protocol::call::{Call, Outcome};
 use mpi_entry::entries::next;
 use openmpi_internals::error_class::{ERR_IN_STATUS, ERR_INTERN, ERR_UNSUPPORTED};
 use openmpi_internals::request::{Request, Status};
@@ -165,11 +164,9 @@ pub(super) fn end_one(
 /// Tests receives that all have to end at once. Returns whether they have.
 pub(super) fn settle(layer: &Layer, requests: &[*mut Request], several: &Several) -> Result<bool, c_int> {
     let numbers = several.receives.iter().map(|(_, number)| *number).collect();
-    let mut engine = lock(&layer.engine);
-    let Outcome::ReceivedAll(received) = engine.call(Call::TestAll { requests: numbers })? else { return Ok(false) };
+    let Some(received) = lock(&layer.protocol).end_all(numbers)? else { return Ok(false) };
     let mut table = lock(&layer.requests);
-    for ((number, envelope), (place, _)) in received.into_iter().zip(&several.receives) {
-        let got = engine.got(number, envelope);
+    for (got, (place, _)) in received.into_iter().zip(&several.receives) {
         if let State::Receive(_, comm) = table.state(requests[*place]) {
             table.set(requests[*place], State::Done(status_of(&comm, got)));
         }

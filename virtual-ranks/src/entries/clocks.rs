@@ -21,7 +21,7 @@ unsafe extern "C-unwind" fn wtime() -> f64 {
     });
     // SAFETY: Open MPI's function.
     let now = stock.map_or(0.0, |wtime| unsafe { wtime() });
-    let shown = |layer: &layer::Layer| lock(&layer.engine).clock(now.to_bits());
+    let shown = |layer: &layer::Layer| lock(&layer.protocol).clock(now.to_bits());
     let shown = catch_unwind(AssertUnwindSafe(|| layer::present().map(shown))).ok().flatten();
     shown.map_or(now, f64::from_bits)
 }
