@@ -1,16 +1,16 @@
-//! Registers the hook component's parameters for the replacement of dead ranks, and starts it.
+//! Registers the hook component's parameters for the replacement or the replication of ranks, and starts it.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use checkpoints::table::Table;
 use message_logging::checkpointing;
-use message_logging::start::{self, Settings};
 use node_abi::rank_parameters;
 use openmpi_internals::loaded;
 use platform::say::say;
+use replication::machine::OnMismatch;
+use replication::method::Method;
 pub use virtual_ranks::carrier::note_death;
 
 use crate::properties::communicators;
@@ -19,6 +19,13 @@ use crate::properties::communicators;
 const NONE: c_int = 0;
 /// Message logging.
 const LOG: c_int = 1;
+/// Replication.
+const REPLICATE: c_int = 2;
+
+/// The job ends where no majority settles a difference.
+const END: c_int = 0;
+/// It goes on.
+const REPORT: c_int = 1;
 
 static RECOVERY: AtomicI32 = AtomicI32::new(NONE);
 static SPARES: AtomicI32 = AtomicI32::new(0);
@@ -26,6 +33,21 @@ static SPARES: AtomicI32 = AtomicI32::new(0);
 static LOG_LIMIT: AtomicI32 = AtomicI32::new(512);
 /// A path, or null.
 static CHECKPOINTS: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+/// A text, or null.
+static REPLICAS: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+/// A place in [`METHODS`].
+static METHOD: AtomicI32 = AtomicI32::new(3);
+static ON_MISMATCH: AtomicI32 = AtomicI32::new(END);
+/// A text, or null.
+static CORRUPT: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The methods, by their names as values.
+const METHODS: [(Method, &CStr); 4] = [
+    (Method::AllToAll, c"alltoall"),
+    (Method::MsgPlusHash, c"msgplushash"),
+    (Method::Async, c"async"),
+    (Method::AsyncHash, c"asynchash"),
+];
 
 /// What `libringwatch` looks for.
 #[unsafe(no_mangle)]
@@ -34,7 +56,7 @@ pub static rw_checkpoints_1: Table = checkpointing::TABLE;
 
 /// The parameters of the hook component.
 pub fn register_parameters(component: *const c_void) {
-    let words: [(c_int, &CStr); 2] = [(NONE, c"none"), (LOG, c"log")];
+    let words: [(c_int, &CStr); 3] = [(NONE, c"none"), (LOG, c"log"), (REPLICATE, c"replicate")];
     loaded::register_choice(
         component,
         rank_parameters::RECOVERY.name,
@@ -50,35 +72,65 @@ pub fn register_parameters(component: *const c_void) {
         rank_parameters::CHECKPOINTS.help,
         &CHECKPOINTS,
     );
+    let methods: Vec<(c_int, &CStr)> = (0..).zip(METHODS).map(|(place, (_, name))| (place, name)).collect();
+    let answers: [(c_int, &CStr); 2] = [(END, c"end"), (REPORT, c"report")];
+    let choice = |one: rank_parameters::Definition, words: &[(c_int, &'static CStr)], storage: &'static AtomicI32| {
+        loaded::register_choice(component, one.name, one.help, words, storage);
+    };
+    let text = |one: rank_parameters::Definition, storage: &'static AtomicPtr<c_char>| {
+        loaded::register_text(component, one.name, one.help, storage);
+    };
+    text(rank_parameters::REPLICAS, &REPLICAS);
+    choice(rank_parameters::REPLICAS_METHOD, &methods, &METHOD);
+    choice(rank_parameters::REPLICAS_ON_MISMATCH, &answers, &ON_MISMATCH);
+    text(rank_parameters::CORRUPT, &CORRUPT);
 }
 
-/// The folder of checkpoints.
-fn checkpoints() -> Option<PathBuf> {
-    let text = CHECKPOINTS.load(Ordering::Relaxed);
+/// A text that a parameter has, if it has one.
+fn text(parameter: &AtomicPtr<c_char>) -> Option<&'static CStr> {
+    let text = parameter.load(Ordering::Relaxed);
     // SAFETY: null, or a terminated text that Open MPI keeps.
     let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })?;
-    (!text.is_empty()).then(|| OsStr::from_bytes(text.to_bytes()).into())
+    (!text.is_empty()).then_some(text)
 }
 
 /// Starts the recovery that the parameters select. At the end of `MPI_Init`, in a served rank.
 pub fn begin() {
-    if RECOVERY.load(Ordering::Relaxed) != LOG {
-        return;
-    }
+    let (name, begun) = match RECOVERY.load(Ordering::Relaxed) {
+        LOG => ("message logging", begin_logging as fn() -> Result<(), String>),
+        REPLICATE => ("replication", begin_replication as fn() -> Result<(), String>),
+        _ => return,
+    };
     if !communicators::is_scope_local() {
-        end(
-            "there is no message logging with another error scope than local: leave coll_ringwatch_error_scope as it is",
-        );
+        end(&format!(
+            "there is no {name} with another error scope than local: leave coll_ringwatch_error_scope as it is"
+        ));
     }
-    let number = |parameter: &AtomicI32| parameter.load(Ordering::Relaxed).max(0);
-    let (spares, log_limit) = (number(&SPARES) as u32, (number(&LOG_LIMIT) as u64) << 20);
-    let settings = Settings { spares, log_limit, checkpoints: checkpoints() };
-    if let Err(reason) = start::begin(settings) {
+    if let Err(reason) = begun() {
         if !reason.is_empty() {
-            say(&format!("ringwatch: there is no message logging: {reason}"));
+            say(&format!("ringwatch: there is no {name}: {reason}"));
         }
         std::process::exit(1);
     }
+}
+
+fn begin_logging() -> Result<(), String> {
+    let number = |parameter: &AtomicI32| parameter.load(Ordering::Relaxed).max(0);
+    let (spares, log_limit) = (number(&SPARES) as u32, (number(&LOG_LIMIT) as u64) << 20);
+    let checkpoints = text(&CHECKPOINTS).map(|path| OsStr::from_bytes(path.to_bytes()).into());
+    message_logging::start::begin(message_logging::start::Settings { spares, log_limit, checkpoints })
+}
+
+fn begin_replication() -> Result<(), String> {
+    let words = |parameter, default: &str| text(parameter).map_or(default.into(), |text| text.to_string_lossy().into());
+    let method = METHODS.get(METHOD.load(Ordering::Relaxed) as usize).map_or(Method::AsyncHash, |(method, _)| *method);
+    let is_reported = ON_MISMATCH.load(Ordering::Relaxed) == REPORT;
+    replicated_ranks::start::begin(&replicated_ranks::start::Settings {
+        replicas: words(&REPLICAS, rank_parameters::REPLICAS.default),
+        method,
+        on_mismatch: if is_reported { OnMismatch::Report } else { OnMismatch::End },
+        corrupt: words(&CORRUPT, ""),
+    })
 }
 
 /// Ends a rank for a reason common to all ranks. The first rank prints it.

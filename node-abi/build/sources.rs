@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The packages of which the plugin, `ringwatchd`, the components of the ranks and the command line tool consist.
-const PACKAGES: [&str; 20] = [
+const PACKAGES: [&str; 22] = [
     "c-shims",
     "checkpoints",
     "cli",
@@ -24,6 +24,8 @@ const PACKAGES: [&str; 20] = [
     "prte-hooks",
     "rdma-heartbeat",
     "recommended-group",
+    "replicated-ranks",
+    "replication",
     "virtual-ranks",
 ];
 

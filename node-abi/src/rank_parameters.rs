@@ -36,7 +36,7 @@ pub const RECOVERY: Definition = Definition {
     component: "hook_ringwatch",
     name: c"recovery",
     default: "none",
-    help: c"How a rank that dies is replaced: not at all (none), or by message logging (log): a spare runs the program from its start and gets its messages again, and nobody else rolls back",
+    help: c"What happens to a rank that dies: nothing (none); message logging (log): a spare runs the program from its start and gets its messages again, and nobody else rolls back; replication (replicate): each rank has several processes, whose messages are compared, and the others go on",
 };
 /// How many replace others.
 pub const SPARES: Definition = Definition {
@@ -60,8 +60,48 @@ pub const CHECKPOINTS: Definition = Definition {
     help: c"Folder for the checkpoints that a program writes with the functions of ringwatch.h: an absolute path that all nodes see",
 };
 
+/// How many processes each rank has.
+pub const REPLICAS: Definition = Definition {
+    component: "hook_ringwatch",
+    name: c"replicas",
+    default: "2",
+    help: c"How many replicas each rank has under replication, 2 or 3; only some ranks with a list of them, such as 2:0,3. The program has as many ranks less",
+};
+/// How their messages are compared.
+pub const REPLICAS_METHOD: Definition = Definition {
+    component: "hook_ringwatch",
+    name: c"replicas_method",
+    default: "asynchash",
+    help: c"What replicas send and when it is compared: alltoall (all copies, before a receive returns), msgplushash (one copy and a digest, before), async (all copies, later), asynchash (one copy and a digest, later)",
+};
+/// What a difference leads to.
+pub const REPLICAS_ON_MISMATCH: Definition = Definition {
+    component: "hook_ringwatch",
+    name: c"replicas_on_mismatch",
+    default: "end",
+    help: c"What happens when replicas differ and no majority settles it: the job ends (end), or it goes on with the data of the first replica (report). A sentence says what differs",
+};
+/// Bits that are flipped.
+pub const CORRUPT: Definition = Definition {
+    component: "hook_ringwatch",
+    name: c"corrupt",
+    default: "",
+    help: c"Bits that are flipped under replication, for tests: a list of RANK[.REPLICA]:CALL[:BIT][@WHERE], where CALL is the number of a send or random/SEED/N, and WHERE is buffer, memory or wire",
+};
+
 /// All of them.
-pub const DEFINITIONS: [Definition; 6] = [ERROR_SCOPE, ERROR_UNIFORM, RECOVERY, SPARES, LOG_LIMIT, CHECKPOINTS];
+pub const DEFINITIONS: [Definition; 10] = [
+    ERROR_SCOPE,
+    ERROR_UNIFORM,
+    RECOVERY,
+    SPARES,
+    LOG_LIMIT,
+    CHECKPOINTS,
+    REPLICAS,
+    REPLICAS_METHOD,
+    REPLICAS_ON_MISMATCH,
+    CORRUPT,
+];
 
 #[cfg(test)]
 mod tests {

@@ -4,13 +4,17 @@
 const CLOSE: usize = 2;
 
 /// Parameters of the components in the ranks.
-pub const OF_RANKS: [&str; 6] = [
+pub const OF_RANKS: [&str; 10] = [
     "coll_ringwatch_error_scope",
     "coll_ringwatch_error_uniform",
     "hook_ringwatch_recovery",
     "hook_ringwatch_spares",
     "hook_ringwatch_log_limit",
     "hook_ringwatch_checkpoints",
+    "hook_ringwatch_replicas",
+    "hook_ringwatch_replicas_method",
+    "hook_ringwatch_replicas_on_mismatch",
+    "hook_ringwatch_corrupt",
 ];
 
 /// Frameworks with a component of ringwatch.

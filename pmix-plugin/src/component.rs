@@ -137,13 +137,17 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-/// Refuses a job with `hook_ringwatch_recovery` where its ranks cannot be replaced: its spares would be ranks of the
-/// program.
+/// Refuses a job with `hook_ringwatch_recovery` where it cannot be had: its spares or replicas would be
+/// ranks of the program.
 fn refuse_recovery(place: &str) -> Result<(), String> {
-    if parameters::recovery().as_deref() == Some("log") {
-        let runtime = runtimes::launcher().map_or_else(runtimes::find_launcher, Ok)?;
-        stop_launch(runtime, &format!("there is no message logging (hook_ringwatch_recovery log) {place}"));
-    }
+    let asked = parameters::recovery();
+    let name = match asked.as_deref() {
+        Some("log") => "message logging (hook_ringwatch_recovery log)",
+        Some("replicate") => "replication (hook_ringwatch_recovery replicate)",
+        _ => return Ok(()),
+    };
+    let runtime = runtimes::launcher().map_or_else(runtimes::find_launcher, Ok)?;
+    stop_launch(runtime, &format!("there is no {name} {place}"));
     Ok(())
 }
 

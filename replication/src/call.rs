@@ -50,6 +50,11 @@ pub enum Call<P> {
         /// What it asks for.
         pattern: Pattern,
     },
+    /// A receive is cancelled, if it has no message (`MPI_Cancel`).
+    Cancel {
+        /// The receive.
+        request: Request,
+    },
     /// `MPI_Wtime` and its kin.
     Clock {
         /// What this process would return.
@@ -88,6 +93,8 @@ pub enum Outcome<P> {
         /// Its length in bytes.
         length: u64,
     },
+    /// Whether a receive is cancelled: there is no such receive any more. Else it gets its message.
+    Cancelled(bool),
     /// The clock of the replica that decides.
     Clock(u64),
     /// The end of `MPI_Finalize`.

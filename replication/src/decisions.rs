@@ -44,6 +44,13 @@ pub enum What {
         /// Its number.
         number: u64,
     },
+    /// A receive is cancelled, or has a message.
+    Cancelled {
+        /// The receive.
+        request: Request,
+        /// Whether it had no message.
+        is_cancelled: bool,
+    },
     /// The clock.
     Clock(u64),
 }

@@ -23,7 +23,7 @@ pub struct Matching {
     /// In the order in which they became ready.
     ready: Vec<Ready>,
     posted: Vec<(Request, Pattern)>,
-    matched: BTreeMap<Request, Ready>,
+    matched: BTreeMap<Request, (Pattern, Ready)>,
     decided: BTreeMap<Request, (Rank, u64)>,
 }
 
@@ -66,7 +66,7 @@ impl Matching {
                 let ready = self.ready.remove(at);
                 self.posted.remove(place);
                 self.decided.remove(&request);
-                self.matched.insert(request, ready);
+                self.matched.insert(request, (pattern, ready));
                 if pattern.source.is_none() && told.is_none() && decides {
                     made.push((request, ready.envelope.source, ready.number));
                 }
@@ -100,7 +100,32 @@ impl Matching {
 
     /// The message that a receive has got.
     pub fn of(&self, request: Request) -> Option<Ready> {
-        self.matched.get(&request).copied()
+        self.matched.get(&request).map(|(_, ready)| *ready)
+    }
+
+    /// Takes a receive back that has no message. Returns whether it had none.
+    pub fn withdraw(&mut self, request: Request) -> bool {
+        let place = self.posted.iter().position(|(posted, _)| *posted == request);
+        place.map(|place| self.posted.remove(place)).is_some()
+    }
+
+    /// Takes a receive back that had no message at the replica that decides. If it has one here, later receives may have to get other
+    /// messages than they have: they are matched again. The program has seen none of those.
+    pub fn take_back(&mut self, request: Request) {
+        if self.withdraw(request) {
+            return;
+        }
+        for (later, (pattern, ready)) in self.matched.split_off(&request) {
+            self.ready.push(ready);
+            if later != request {
+                self.posted.push((later, pattern));
+                if pattern.source.is_none() {
+                    self.decided.insert(later, (ready.envelope.source, ready.number));
+                }
+            }
+        }
+        self.posted.sort_unstable_by_key(|(posted, _)| *posted);
+        self.ready.sort_by_key(|ready| ready.number);
     }
 
     /// The program has got the message of a receive.

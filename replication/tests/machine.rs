@@ -5,6 +5,7 @@ use std::sync::Arc;
 use event_log::protocol::units::{Channel, Envelope, Pattern};
 use replication::action::{Action, Input};
 use replication::call::{Call, Outcome, Received};
+use replication::decisions::{Decision, What};
 use replication::finding::Finding;
 use replication::machine::{Bound, Config, Machine, OnMismatch};
 use replication::message::{Body, Data, Message};
@@ -191,6 +192,25 @@ fn all_replicas_return_the_clock_of_one() {
     let Some(Action::Transmit { message, .. }) = told.into_iter().next() else { panic!("it is told first") };
     let returned = step(&mut follower, Input::Peer { from: replica(0, 0), message });
     assert_eq!(returned.first(), Some(&Action::Return(Outcome::Clock(7))));
+}
+
+/// The message has come here before the cancel was decided, and at the replica that decides after it.
+#[test]
+fn a_cancelled_receive_gives_its_message_to_the_next_one() {
+    let mut follower = machine(config(0, 1, 2, Method::Async));
+    for _ in 0..2 {
+        step(&mut follower, Input::Call(Call::Receive { pattern: FROM_1 }));
+    }
+    step(&mut follower, copy(0, 1, b"one"));
+    step(&mut follower, copy(1, 1, b"one"));
+    let undecided = step(&mut follower, Input::Call(Call::Cancel { request: 1 }));
+    assert!(!undecided.iter().any(|action| matches!(action, Action::Return(_))), "{undecided:?}");
+    let what = What::Cancelled { request: 1, is_cancelled: true };
+    let told = Message::Decided(Decision { id: 1, what });
+    let cancelled = step(&mut follower, Input::Peer { from: replica(0, 0), message: told });
+    assert!(cancelled.contains(&Action::Return(Outcome::Cancelled(true))), "{cancelled:?}");
+    let waited = step(&mut follower, Input::Call(Call::Wait { request: 2 }));
+    assert!(waited.contains(&received(2, b"one")), "{waited:?}");
 }
 
 #[test]

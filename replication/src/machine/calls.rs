@@ -35,6 +35,7 @@ impl<P: Data, V: Variant> Machine<P, V> {
             Call::TestAll { requests } => self.test_all(requests),
             Call::Probe { pattern } => self.probe(*pattern),
             Call::Iprobe { pattern } => self.iprobe(*pattern),
+            Call::Cancel { request } => self.cancel(*request),
             Call::Clock { own } => match self.told(|what| matches!(what, What::Clock(_))) {
                 Some(What::Clock(time)) => Some(Outcome::Clock(time)),
                 Some(_) => None,
@@ -252,6 +253,24 @@ impl<P: Data, V: Variant> Machine<P, V> {
                 (!self.has_ended).then_some(Outcome::Nothing)
             }
             None if self.decides() => Some(self.find(pattern).unwrap_or_else(|| self.found_nothing())),
+            None => None,
+        }
+    }
+
+    fn cancel(&mut self, request: Request) -> Option<Outcome<P>> {
+        match self.told(|what| matches!(what, What::Cancelled { request: told, .. } if told == request)) {
+            Some(What::Cancelled { is_cancelled, .. }) => {
+                if is_cancelled {
+                    self.matching.take_back(request);
+                }
+                Some(Outcome::Cancelled(is_cancelled))
+            }
+            Some(_) => None,
+            None if self.decides() => {
+                let is_cancelled = self.matching.withdraw(request);
+                self.decide_call(What::Cancelled { request, is_cancelled });
+                Some(Outcome::Cancelled(is_cancelled))
+            }
             None => None,
         }
     }

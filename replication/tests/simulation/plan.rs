@@ -25,6 +25,8 @@ pub enum Op {
     Send(Rank, Channel),
     Receive(Pattern),
     Post(Pattern),
+    /// A receive that is cancelled at once, and waited for where it has a message; else another one.
+    Race(Pattern),
     /// A blocking probe, then a receive of what it found.
     Probe(Pattern),
     /// Some probes that do not block, between messages to these, then a blocking one; then a receive.
@@ -101,10 +103,11 @@ impl Plan {
 fn receives(random: &mut Random, script: &mut Vec<Op>, arriving: &[(Rank, Channel)], owed: &[Target]) -> bool {
     let (mut posts, mut rest) = (Vec::new(), Vec::new());
     let mut owed = Some(owed.to_vec());
-    for &(from, Channel { communicator, tag }) in arriving {
+    for (place, &(from, Channel { communicator, tag })) in arriving.iter().enumerate() {
         match communicator {
             ANY => match random.below(3) {
                 0 => posts.push(Op::Post(pattern(ANY, None, None))),
+                1 if place % 3 == 0 => rest.push(Op::Race(pattern(ANY, None, None))),
                 1 => rest.push(Op::Receive(pattern(ANY, None, None))),
                 _ => rest.push(Op::Probe(pattern(ANY, None, None))),
             },
@@ -115,6 +118,7 @@ fn receives(random: &mut Random, script: &mut Vec<Op>, arriving: &[(Rank, Channe
             }
             ANY_TAG => rest.push(Op::Receive(pattern(ANY_TAG, Some(from), None))),
             NAMED if random.once_in(2) => posts.push(Op::Post(pattern(NAMED, Some(from), Some(tag)))),
+            NAMED if place % 3 == 0 => rest.push(Op::Race(pattern(NAMED, Some(from), Some(tag)))),
             NAMED => rest.push(Op::Receive(pattern(NAMED, Some(from), Some(tag)))),
             _ => {}
         }

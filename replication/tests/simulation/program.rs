@@ -15,6 +15,10 @@ pub type Payload = Arc<[u8]>;
 enum Stage {
     Begin,
     Waiting(Request),
+    /// Has started a receive that it cancels.
+    Cancels(Request),
+    /// Has cancelled it, and starts another one.
+    Again,
     Found(Envelope),
     /// Sends one of those owed, then polls again.
     Between,
@@ -84,10 +88,13 @@ impl Program {
             let Channel { communicator, tag } = envelope.channel;
             return Call::Receive { pattern: Pattern { communicator, source: Some(envelope.source), tag: Some(tag) } };
         }
+        if let Stage::Cancels(request) = self.stage {
+            return Call::Cancel { request };
+        }
         let requests = || self.posted.clone();
         match op {
             Op::Send(to, channel) => self.send((*to, *channel)),
-            Op::Receive(pattern) | Op::Post(pattern) => Call::Receive { pattern: *pattern },
+            Op::Receive(pattern) | Op::Post(pattern) | Op::Race(pattern) => Call::Receive { pattern: *pattern },
             Op::Probe(pattern) => Call::Probe { pattern: *pattern },
             Op::Iprobe(pattern, most, _) if self.polls < *most => Call::Iprobe { pattern: *pattern },
             Op::Iprobe(pattern, ..) => Call::Probe { pattern: *pattern },
@@ -124,6 +131,8 @@ impl Program {
                 if matches!(op, Op::Post(_)) {
                     self.posted.push(*request);
                     self.go_on();
+                } else if matches!(op, Op::Race(_)) && self.stage == Stage::Begin {
+                    self.stage = Stage::Cancels(*request);
                 } else {
                     self.stage = Stage::Waiting(*request);
                 }
@@ -150,6 +159,13 @@ impl Program {
             Outcome::Found { envelope, length } => {
                 self.absorb(u64::from(envelope.source) << 8 | length);
                 self.stage = Stage::Found(*envelope);
+            }
+            Outcome::Cancelled(is_cancelled) => {
+                self.absorb(u64::from(*is_cancelled));
+                self.stage = match self.stage {
+                    Stage::Cancels(request) if !is_cancelled => Stage::Waiting(request),
+                    _ => Stage::Again,
+                };
             }
             Outcome::Clock(time) => {
                 self.absorb(*time);

@@ -18,7 +18,7 @@ const ROOMS: [&str; 8] =
     ["failure", "cid", "messages", "agreement", "properties", "uniform", "onesided", "constructors"];
 
 /// Packages that must not be built of another one, directly or by others.
-const NEVER_BUILT_OF: [(&str, &str); 13] = [
+const NEVER_BUILT_OF: [(&str, &str); 17] = [
     // Ranks and runtime daemons do not carry the daemon's code.
     ("mpi-layer", "rdma-heartbeat"),
     ("ishrink", "rdma-heartbeat"),
@@ -29,6 +29,11 @@ const NEVER_BUILT_OF: [(&str, &str); 13] = [
     // The daemon does without what only the command line tool needs.
     ("rdma-heartbeat", "cli"),
     ("rdma-heartbeat", "simulator"),
+    // The layer knows no protocol that stands behind it, and these do not know each other.
+    ("virtual-ranks", "message-logging"),
+    ("virtual-ranks", "replicated-ranks"),
+    ("message-logging", "replicated-ranks"),
+    ("replicated-ranks", "message-logging"),
     // They know no job.
     ("platform", "node-abi"),
     ("platform", "propagation"),

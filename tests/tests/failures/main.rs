@@ -16,6 +16,7 @@ mod packaged;
 mod partition;
 mod ranks;
 mod recommended_group;
+mod replication;
 mod requests;
 mod soak;
 mod stopped;
