@@ -1,12 +1,15 @@
 //! What somebody reads who follows jobs: each record in its place, and a summary of each job at its end. No I/O.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rdma_heartbeat::history::{Event, Record};
 
 use crate::axis::Axis;
 use crate::timeline;
+
+/// How long after the end of a job further records of it may come: measurements of a history that is kept.
+pub const LAST_RECORDS: Duration = Duration::from_secs(2);
 
 /// User, job and clock: records that differ in one are on different axes.
 type Key = (Option<u32>, String, u32);
@@ -25,6 +28,9 @@ pub struct Narrator {
 struct Told {
     axis: Axis,
     records: Vec<Record>,
+    /// When the summary is due, since the job has ended.
+    over: Option<Instant>,
+    is_summed_up: bool,
 }
 
 impl Narrator {
@@ -37,25 +43,34 @@ impl Narrator {
     /// Adds a record that has come now.
     pub fn add(&mut self, now: Instant, record: Record) {
         let key = (record.user, record.job.clone(), record.clock);
-        self.axes.entry(key).or_default().axis.add(now, record);
+        let told = self.axes.entry(key).or_default();
+        if record.node == record.clock && matches!(record.event, Event::Ended { .. }) {
+            told.over = Some(now + LAST_RECORDS);
+        }
+        told.axis.add(now, record);
     }
 
     /// When [`Narrator::tell`] has more to say.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
-        self.axes.values().filter_map(|told| told.axis.next()).min()
+        self.axes.values().flat_map(|told| [told.axis.next(), told.over]).flatten().min()
     }
 
     /// The text that is due.
     pub fn tell(&mut self, now: Instant) -> String {
-        self.tell_of(|axis| axis.take(now))
+        let mut text = self.tell_of(|axis| axis.take(now));
+        for told in self.axes.values_mut().filter(|told| told.over.is_some_and(|over| over <= now)) {
+            told.over = None;
+            text += &told.summary(self.json);
+        }
+        text
     }
 
     /// The rest of the text, with the summaries of jobs whose end has not come.
     pub fn end(&mut self) -> String {
         let mut text = self.tell_of(Axis::rest);
-        for told in std::mem::take(&mut self.axes).into_values() {
-            text += &self.summary(&told.records);
+        for mut told in std::mem::take(&mut self.axes).into_values() {
+            text += &told.summary(self.json);
         }
         text
     }
@@ -77,12 +92,8 @@ impl Narrator {
         let line = if self.json { json(&record) } else { timeline::line(&record, before) };
         let mut text = if self.json { String::new() } else { self.title_of(key, &record) };
         text += &line;
-        let is_end = record.node == record.clock && matches!(record.event, Event::Ended { .. });
-        let Some(told) = self.axes.get_mut(key) else { return text };
-        told.records.push(record);
-        if is_end {
-            let records = std::mem::take(&mut told.records);
-            text += &self.summary(&records);
+        if let Some(told) = self.axes.get_mut(key) {
+            told.records.push(record);
         }
         text
     }
@@ -96,15 +107,18 @@ impl Narrator {
         self.title = Some((key.clone(), day.to_owned()));
         timeline::title(&[record])
     }
+}
 
-    fn summary(&self, records: &[Record]) -> String {
-        if self.json || records.is_empty() {
+impl Told {
+    /// What there is to say of all deaths, once, for people.
+    fn summary(&mut self, json: bool) -> String {
+        let mut records = std::mem::take(&mut self.records);
+        if json || records.is_empty() || std::mem::replace(&mut self.is_summed_up, true) {
             return String::new();
         }
-        let mut records: Vec<&Record> = records.iter().collect();
         // Those that came late are not in their places.
         records.sort_by_key(|record| record.at_us);
-        timeline::summary(&records)
+        timeline::summary(&records.iter().collect::<Vec<_>>())
     }
 }
 
@@ -146,14 +160,17 @@ mod tests {
         // What comes too late for its place says so.
         narrator.add(now, dead(1, 1200));
         narrator.add(now, record("a@1", 1_000_000, 0, Event::Ended { why: "done".into() }));
-        let text = narrator.tell(now + HOLD);
+        let text = narrator.tell(now + HOLD) + &narrator.tell(now + LAST_RECORDS);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "job a@1, 2026-01-01, on the clock of node 0");
         assert!(lines[1].contains("00:00:00.001200      late  node 1 (h1)  knows"), "{text}");
         assert_eq!(lines[2], "job a@1, 2026-01-02, on the clock of node 0");
         assert!(lines[4].starts_with("rank 5 of node 2 (h2) died: noticed by node 2 (h2)"), "{text}");
         assert!(lines[4].ends_with("known to 3 nodes after 500 us"), "{text}");
-        assert_eq!(narrator.end(), "nobody died\n", "of the other job");
+        // What still comes makes no second summary.
+        narrator.add(now, record("a@1", 1_000_001, 0, Event::Held));
+        let rest = narrator.end();
+        assert!(rest.contains("has no contact") && rest.matches("died").count() == 1, "of the other job: {rest}");
     }
 
     #[test]

@@ -88,17 +88,24 @@ fn ask(wanted: &Wanted, tell: &Sender<Asked>, records: &Sender<Record>) {
 }
 
 fn run(terminal: &mut DefaultTerminal, reports: &Receiver<Asked>, records: &Receiver<Record>) -> io::Result<()> {
-    let mut screen = Screen::default();
+    let (mut screen, mut is_old) = (Screen::default(), true);
     loop {
         while let Ok(asked) = reports.try_recv() {
             screen.take_reports(asked);
+            is_old = true;
         }
         while let Ok(record) = records.try_recv() {
             screen.take_record(record);
+            is_old = true;
         }
-        terminal.draw(|frame| screen.draw(frame))?;
-        if event::poll(TURN)? && !is_key_taken(&mut screen, &event::read()?) {
-            return Ok(());
+        if std::mem::take(&mut is_old) {
+            terminal.draw(|frame| screen.draw(frame))?;
+        }
+        if event::poll(TURN)? {
+            if !is_key_taken(&mut screen, &event::read()?) {
+                return Ok(());
+            }
+            is_old = true;
         }
     }
 }

@@ -53,15 +53,6 @@ find_places() {
   [ -n "$mpi_folder" ] || give_up "ompi_info does not say where Open MPI keeps its components: is this Open MPI 5?"
 }
 
-# places_apart FOLDER: in a folder of its own instead, which Open MPI and PMIx are told by their parameters.
-places_apart() {
-  plugin_folder=$1/lib/pmix mpi_folder=$1/lib/openmpi library_folder=$1/lib header_folder=$1/include program_folder=$1/bin
-  manual_folder=$1/share/man
-  completions=("$1/share/bash-completion/completions/ringwatch" "$1/share/zsh/site-functions/_ringwatch"
-    "$1/share/fish/vendor_completions.d/ringwatch.fish")
-  [ -z "$python_folder" ] || python_folder=$1/lib/python
-}
-
 # Files that make up an installation, relative to nothing, one per line.
 installed_files() {
   printf '%s\n' "$plugin_folder/pmix_mca_psensor_ringwatch.so" "$plugin_folder/pmix_mca_pnet_ringwatch.so" \

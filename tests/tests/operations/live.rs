@@ -42,7 +42,7 @@ fn a_killed_rank_is_shown_within_a_second_wherever_somebody_watches() {
             command.args(["h1", "ringwatch"]).args(words).stdin(Stdio::null()).stdout(output);
             Ended(command.spawn().expect("rw-on can be started"))
         };
-        let _metrics = start(&["metrics", "--textfile", &at("ringwatch.prom")], "metrics");
+        let metrics = start(&["metrics", "--textfile", &at("ringwatch.prom")], "metrics");
         let mut follower = start(&["events", "--follow", "--job", "4242"], "followed");
         let alive = |text: &str| text.contains("8 ranks, 0 dead; 4 nodes, 0 dead");
         let dead = |text: &str| text.contains("rank 5 of node 2 (h3) is dead (killed by signal 9)");
@@ -73,6 +73,7 @@ fn a_killed_rank_is_shown_within_a_second_wherever_somebody_watches() {
             assert!(read("facts").contains(&format!("RINGWATCH_{fact}\n")), "{fact} in {}", read("facts"));
         }
         assert!(top.leave(b"q").success());
+        drop(metrics);
         job.wait_until_repaired(&[0, 1, 2, 3, 4, 6, 7]);
         let file = folder.join(format!("4242.{}.jsonl", job.launcher()));
         job.end();

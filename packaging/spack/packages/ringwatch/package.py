@@ -7,6 +7,16 @@ from spack_repo.builtin.build_systems.generic import Package
 
 from spack.package import *
 
+ACTIVATE = """#!/bin/sh
+# Puts ringwatch beside the Open MPI, PRRTE and PMIx with which it was built, which look for components in their own folders only.
+# --remove takes it away. Other options are those of scripts/install.
+PATH={path}:$PATH
+case $1 in
+--remove) shift; exec {share}/scripts/uninstall --prefix {mpi} "$@" ;;
+*) exec {share}/scripts/install --prefix {mpi} --from {built} "$@" ;;
+esac
+"""
+
 
 class Ringwatch(Package):
     """Fault tolerance for Open MPI 5 as it is: detection of killed and stopped ranks, lost nodes and cut links, reported to the
@@ -33,11 +43,17 @@ class Ringwatch(Package):
 
     def install(self, spec, prefix):
         which("cargo", required=True)("build", "--release", "--locked")
-        # Components stay in this package's own folders, where Open MPI and PMIx find them by the variables below.
-        which("scripts/install", required=True)("--apart", prefix)
-
-    def setup_run_environment(self, env):
-        for name, project in (("PMIX", "pmix"), ("OMPI", "openmpi")):
-            own = join_path(self.prefix.lib, project)
-            env.set(f"{name}_MCA_mca_base_component_path", f"SYSTEM_DEFAULT:USER_DEFAULT:{own}")
-        env.set("PMIX_MCA_psensor_ringwatch_daemon", self.prefix.bin.ringwatchd)
+        built, share = prefix.lib.ringwatch, prefix.share.ringwatch
+        mkdirp(built, prefix.bin, share)
+        for name in ("libringwatch_pmix.so", "libringwatch_mpi.so", "libringwatch.so", "ringwatchd", "ringwatch"):
+            install(join_path("target", "release", name), built)
+        # What scripts/install reads.
+        install("Cargo.toml", share)
+        for folder in ("scripts", join_path("ishrink", "include"), join_path("ishrink", "python")):
+            install_tree(folder, join_path(share, folder))
+        mpi = spec["openmpi"].prefix
+        path = ":".join(spec[name].prefix.bin for name in ("openmpi", "prrte", "pmix"))
+        script = join_path(prefix.bin, "ringwatch-activate")
+        with open(script, "w") as out:
+            out.write(ACTIVATE.format(path=path, share=share, mpi=mpi, built=built))
+        os.chmod(script, 0o755)
