@@ -112,6 +112,27 @@ static void finish(void)
     request_count = 0;
 }
 
+/* What a process has written in this epoch. */
+static void keep(int slot, list l)
+{
+    qsort(l.values, (size_t) l.length, sizeof(long), ascending);
+    write_slot(slot, view.epoch, l);
+    kept[slot].epoch = view.epoch;
+    kept[slot].list = l;
+}
+
+/* The round before the first: the input of this process's slots. True if it is done. */
+static int begin(int count)
+{
+    gives_up = 0;
+    for (int v = 0; v < slots && !is_lost(); v++) {
+        if (owner(v) == rank) {
+            keep(v, input(v, count));
+        }
+    }
+    return !gives_up;
+}
+
 /* One round of this process's slots. True if it is done. */
 static int sort_round(int s)
 {
@@ -189,10 +210,7 @@ static int sort_round(int s)
             list whole = make(lists[v].length + came[v].length);
             memcpy(whole.values, lists[v].values, (size_t) lists[v].length * sizeof(long));
             memcpy(whole.values + lists[v].length, came[v].values, (size_t) came[v].length * sizeof(long));
-            qsort(whole.values, (size_t) whole.length, sizeof(long), ascending);
-            write_slot(v, view.epoch, whole);
-            kept[v].epoch = view.epoch;
-            kept[v].list = whole;
+            keep(v, whole);
         }
     }
     return !gives_up;
@@ -201,7 +219,7 @@ static int sort_round(int s)
 /* What the first member of a round says of it. */
 static void tell(void)
 {
-    printf("round %d of %d: %d of %d processes, epoch %d", view.round + 1, dimension, view.size, slots, view.epoch);
+    printf("round %d of %d: %d of %d processes, epoch %d", view.round, dimension, view.size, slots, view.epoch);
     for (int v = 0; v < slots; v++) {
         int state = RW_GROUP_DEAD, evictions;
         if (!view.is_member[v]) {
@@ -289,10 +307,6 @@ int main(int argc, char **argv)
     }
     folder = argv[2];
     int count = atoi(argv[3]), pause = argc > 4 ? atoi(argv[4]) : 0;
-    list own = input(rank, count);
-    qsort(own.values, (size_t) count, sizeof(long), ascending);
-    write_slot(rank, 0, own);
-    kept[rank].list = own;
     view.epoch = 1;
     view.size = slots;
     view.place = rank;
@@ -300,7 +314,6 @@ int main(int argc, char **argv)
         view.is_member[v] = 1;
         view.in_comm[v] = v;
     }
-    MPI_Barrier(comm);
     double began = MPI_Wtime();
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     if (is_group) {
@@ -314,13 +327,13 @@ int main(int argc, char **argv)
         MPI_Info_free(&info);
     }
     int goes_on = 1;
-    while (goes_on && view.round < dimension) {
-        if (view.place == 0) {
+    while (goes_on && view.round <= dimension) {
+        if (view.place == 0 && view.round > 0) {
             tell();
             sweep(view.base);
         }
-        double until = MPI_Wtime() + pause / 1e3;
-        int is_done = sort_round(dimension - view.round);
+        double until = MPI_Wtime() + (view.round > 0 ? pause / 1e3 : 0);
+        int is_done = view.round > 0 ? sort_round(dimension + 1 - view.round) : begin(count);
         while (MPI_Wtime() < until && !is_lost()) {
             rest();
         }

@@ -1,5 +1,5 @@
-/* Lists of numbers, and the files of slots: FOLDER/slot-SLOT.epoch-EPOCH. All of a file is there, or nothing: it gets its name when it
- * is on disk. */
+/* Lists of numbers, and the files of slots: FOLDER/slot-SLOT.epoch-EPOCH. All of a file is there, or nothing: it gets its name
+ * when it is on disk. */
 #ifndef SLOT_FILES_H
 #define SLOT_FILES_H
 

@@ -1,5 +1,5 @@
-/* Operations on communicators that do not block, checkpoints, and the group of recommended processes, for Open MPI 5.0: link with -lringwatch before -lmpi (mpicc -lringwatch does), or preload
- * libringwatch.so.  Open MPI 6 has MPIX_Comm_ishrink itself. */
+/* Operations on communicators that do not block, checkpoints, and the group of recommended processes, for Open MPI 5.0: link
+ * with -lringwatch before -lmpi (mpicc -lringwatch does), or preload libringwatch.so.  Open MPI 6 has MPIX_Comm_ishrink itself. */
 #ifndef RINGWATCH_H
 #define RINGWATCH_H
 

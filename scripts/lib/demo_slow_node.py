@@ -24,8 +24,8 @@ ROUND = re.compile(r"^round (\d+) of (\d+): (\d+) of \d+ processes, epoch \d+(.*
 
 def command(folder):
     where = ",".join(f"{host}:{RANKS // len(HOSTS)}" for host in HOSTS)
-    return ["/usr/local/bin/rw-on", HOSTS[0], "mpirun", "--prtemca", "plm_ssh_agent", "/usr/local/bin/rw-ssh", "--with-ft", "ulfm",
-            "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-H", where, "-n", str(RANKS),
+    return ["/usr/local/bin/rw-on", HOSTS[0], "mpirun", "--prtemca", "plm_ssh_agent", "/usr/local/bin/rw-ssh",
+            "--with-ft", "ulfm", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-H", where, "-n", str(RANKS),
             f"{WORK}/hyperquicksort", "group", folder, str(NUMBERS), str(PAUSE), "true", str(INTERVAL)]
 
 
