@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_int};
 use crate::region::Region;
 
 /// The name of the table. Another layout is another name.
-pub const NAME: &CStr = c"rw_checkpoints_1";
+pub const NAME: &CStr = c"rw_checkpoints_2";
 
 /// The file name of the component.
 pub const COMPONENT: &str = "mca_hook_ringwatch.so";
@@ -17,12 +17,14 @@ pub const FOLDER_VARIABLE: &str = "OMPI_MCA_hook_ringwatch_checkpoints";
 /// No version.
 pub const NONE: c_int = -1;
 
-/// Functions of message logging. All return an error class.
+/// Functions of message logging. `restore`, `save` and `end` return an error class.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    /// Whether the job runs under message logging. The others are called only then.
+    /// Whether the job runs under message logging. `restore`, `save` and `end` are called only then.
     pub is_active: extern "C" fn() -> bool,
+    /// Whether message logging or replication stands between the program and MPI: the program's handles are not Open MPI's.
+    pub is_layered: extern "C" fn() -> bool,
     /// The program has come to its restore point. Fills so many regions and says which version they are of, or [`NONE`].
     pub restore: unsafe extern "C" fn(regions: *const Region, count: usize, version: *mut c_int) -> c_int,
     /// Saves so many regions as a version.

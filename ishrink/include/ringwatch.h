@@ -83,7 +83,8 @@ int RW_Group_set_test(RW_Group_test_function *test);
 /* Joins, once, at all processes of COMM, an intracommunicator that stays until the end; ranks are those in COMM.  All of them are
  * in the first round, which begins now.  INFO of rank 0 counts, or MPI_INFO_NULL: rw_interval and rw_addend (milliseconds),
  * rw_passes, rw_multiplier, rw_returns (true, false), rw_assignment (all, vcube); MPI_ERR_INFO_VALUE at all processes if a value
- * cannot be used, MPI_ERR_OTHER if one of them has no socket, MPI_ERR_UNSUPPORTED_OPERATION under message logging. */
+ * cannot be used, MPI_ERR_OTHER if one of them has no socket, MPI_ERR_UNSUPPORTED_OPERATION under message logging or
+ * replication. */
 int RW_Group_join(MPI_Comm comm, MPI_Info info);
 /* Ends this process's part of the round and waits for the next, with the same members at all of them: *SIZE, and *PLACE of this
  * one among them.  Unless all members of the round have COMPLETE other than 0, and none of them was lost, the next round is the

@@ -6,10 +6,19 @@ use checkpoints::table::{COMPONENT, NAME, Table};
 
 /// Its functions, if the job runs under message logging.
 pub fn find() -> Option<&'static Table> {
+    table().filter(|table| (table.is_active)())
+}
+
+/// Whether message logging or replication stands between the program and MPI: the program's handles are not Open MPI's.
+pub fn is_layered() -> bool {
+    table().is_some_and(|table| (table.is_layered)())
+}
+
+fn table() -> Option<&'static Table> {
     let mut table: Option<&'static Table> = None;
     // SAFETY: the callback gets the place of the table, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut table).cast()) };
-    table.filter(|table| (table.is_active)())
+    table
 }
 
 /// # Safety

@@ -113,8 +113,8 @@ pub unsafe extern "C" fn RW_Group_join(comm: Handle, info: Handle) -> c_int {
     class(|| {
         let mut stage = lock(&STAGE);
         let Stage::Outside(test) = *stage else { return Err(ERR_OTHER) };
-        if checkpoint_layer::find().is_some() {
-            // What a replaced process has told the others is in no log.
+        if checkpoint_layer::is_layered() {
+            // What a replaced process has told the others is in no log, and replicas do not hear the same.
             return Err(ERR_UNSUPPORTED);
         }
         let mpi = OpenMpi::get().ok_or(ERR_UNSUPPORTED)?;

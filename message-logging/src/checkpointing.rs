@@ -22,7 +22,7 @@ use crate::output;
 use crate::store::{Part, Restored};
 
 /// What the component exports.
-pub const TABLE: Table = Table { is_active, restore, save, end };
+pub const TABLE: Table = Table { is_active, is_layered, restore, save, end };
 
 /// Whether the program holds handles of messages, which no replacement would have.
 fn is_busy(layer: &Layer) -> bool {
@@ -31,6 +31,10 @@ fn is_busy(layer: &Layer) -> bool {
 
 extern "C" fn is_active() -> bool {
     logged::present().is_some()
+}
+
+extern "C" fn is_layered() -> bool {
+    layer::present().is_some()
 }
 
 /// An error class; 0 for success.

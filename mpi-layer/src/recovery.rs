@@ -52,7 +52,7 @@ const METHODS: [(Method, &CStr); 4] = [
 /// What `libringwatch` looks for.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name that the other library looks for")]
-pub static rw_checkpoints_1: Table = checkpointing::TABLE;
+pub static rw_checkpoints_2: Table = checkpointing::TABLE;
 
 /// The parameters of the hook component.
 pub fn register_parameters(component: *const c_void) {
