@@ -199,6 +199,7 @@ fn local_with_a_victim_inside() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn local_with_a_victim_outside() {
     column("local", "outside");
 }
@@ -214,6 +215,7 @@ fn group_with_a_victim_outside() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn global_with_a_victim_inside() {
     column("global", "inside");
 }
@@ -224,6 +226,7 @@ fn global_with_a_victim_outside() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn local_with_a_spawned_victim() {
     column("local", SPAWNED);
 }

@@ -235,6 +235,7 @@ fn local_with_a_victim_inside() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn local_with_a_victim_outside() {
     column("local", "outside");
 }
@@ -250,6 +251,7 @@ fn group_with_a_victim_outside() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn global_with_a_victim_inside() {
     column("global", "inside");
 }
@@ -260,6 +262,7 @@ fn global_with_a_victim_outside() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn local_with_a_spawned_victim() {
     column("local", SPAWNED);
 }
