@@ -17,6 +17,11 @@ pub const OF_RANKS: [&str; 10] = [
     "hook_ringwatch_corrupt",
 ];
 
+/// Options of `mpirun` that set a parameter, without hyphens.
+const OPTIONS: [&str; 6] = ["mca", "gmca", "omca", "gomca", "pmixmca", "gpmixmca"];
+/// Prefixes of variables that set a parameter.
+pub const VARIABLES: [&str; 2] = ["PMIX_MCA_", "OMPI_MCA_"];
+
 /// Frameworks with a component of ringwatch.
 const FRAMEWORKS: [&str; 6] = ["psensor", "pnet", "hook", "coll", "osc", "io"];
 
@@ -32,6 +37,30 @@ pub fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         rest.is_some_and(|rest| rest.starts_with('_'))
     });
     (is_ours || distance(name, nearest) <= CLOSE).then_some(nearest)
+}
+
+/// Names of the parameters that a command line sets, by `--mca` and its kin or by `-x`, or a file for `--tune`, which has
+/// the same words.
+pub fn names_in_words<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    let mut is_name = false;
+    for word in words {
+        let option = word.strip_prefix("--").or_else(|| word.strip_prefix('-'));
+        let variable = VARIABLES.iter().find_map(|prefix| word.strip_prefix(prefix));
+        if is_name {
+            names.push(word);
+        } else if let Some(variable) = variable {
+            names.push(variable.split('=').next().unwrap_or_default());
+        }
+        is_name = option.is_some_and(|option| OPTIONS.contains(&option));
+    }
+    names
+}
+
+/// Names of the parameters that a parameter file sets. A line with `#` is a comment.
+pub fn names_in_file(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once('=').map(|(name, _)| name.trim()))
 }
 
 /// The edit distance: number of changed, added or removed letters.
@@ -64,6 +93,15 @@ mod tests {
         for other in ["psensor_ringwatch_period", "psensor_heartbeat_period", "coll_han_priority", "psensor", ""] {
             assert_eq!(meant(other, &known), None, "{other}");
         }
+    }
+
+    #[test]
+    fn names_are_found_where_they_are_set() {
+        let words = "mpirun --mca a 1 -x OMPI_MCA_b=2 -x PMIX_MCA_c --pmixmca d mca -n 2 ./app e";
+        assert_eq!(names_in_words(words.split(' ')), ["a", "b", "c", "d"]);
+        assert_eq!(names_in_words(["--mca"].into_iter()), [""; 0]);
+        let lines = "# f = 1\n g = 2\nh=\n\nno name\n";
+        assert_eq!(names_in_file(lines).collect::<Vec<_>>(), ["g", "h"]);
     }
 
     #[test]

@@ -442,6 +442,15 @@ fn a_misspelt_parameter_stops_the_launch_naming_the_nearest() {
         is_refused(lab, plain().environment("PMIX_MCA_psensor_ringwach_period", "10ms"), &[component]);
         let scope = "coll_ringwatch_error_scop: the nearest is coll_ringwatch_error_scope";
         is_refused(lab, plain().options(&["--mca", "coll_ringwatch_error_scop", "global"]), &[scope]);
+        is_refused(lab, plain().options(&["-x", "OMPI_MCA_coll_ringwatch_error_scop=global"]), &[scope]);
+        let tuned = lab.folder().join("tuned").display().to_string();
+        fs::write(&tuned, "-x HOME\n--mca coll_ringwatch_error_scop global\n").expect("/tmp can be written");
+        is_refused(lab, plain().options(&["--tune", &tuned]), &[scope]);
+        {
+            let lines = "# psensor_ringwatch_perod = 10ms\ncoll_ringwatch_error_scop = global\n";
+            let _file = ParameterFile::with(PathBuf::from("/root/.openmpi/mca-params.conf"), lines);
+            is_refused(lab, plain(), &[scope]);
+        }
         let _file = ParameterFile::of_the_user("psensor_ringwatch_perod = 10ms\n");
         is_refused(lab, plain(), &[period]);
     });
