@@ -1,9 +1,9 @@
-//! Checkpoints of the program: the functions `RW_Checkpoint_*` as C calls them, see `ringwatch.h`, and what they have in common with
-//! those of Fortran.
+//! Checkpoints of the program: the functions `RW_Checkpoint_*` as C calls them, see `ringwatch.h`, and what they have
+//! in common with those of Fortran.
 //!
-//! Under message logging the layer in front of MPI saves and restores ([`checkpoint_layer`](crate::checkpoint_layer)), else this
-//! library does ([`checkpoint_plain`](crate::checkpoint_plain)). No function calls an error handler: a checkpoint that is not saved
-//! is no reason to end a job.
+//! Under message logging the layer in front of MPI saves and restores ([`checkpoint_layer`](crate::checkpoint_layer)),
+//! else this library does ([`checkpoint_plain`](crate::checkpoint_plain)). No function calls an error handler: a
+//! checkpoint that is not saved is no reason to end a job.
 
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! The functions `RW_Checkpoint_*` under the names for which Fortran compilers look; `ringwatchf.h` and `ringwatchf08.h` have their
-//! interfaces.
+//! The functions `RW_Checkpoint_*` under the names for which Fortran compilers look; `ringwatchf.h` and
+//! `ringwatchf08.h` have their interfaces.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,16 +9,8 @@ use openmpi_internals::loaded::Library;
 use crate::checkpoint::{
     RW_Checkpoint_begin, RW_Checkpoint_end, RW_Checkpoint_register, RW_Checkpoint_restore, RW_Checkpoint_save,
 };
+use crate::fortran_names::{names, tell};
 use crate::openmpi::Handle;
-
-/// # Safety
-/// Null, or a variable.
-unsafe fn tell(error: *mut c_int, code: c_int) {
-    if !error.is_null() {
-        // SAFETY: as required of the caller.
-        unsafe { error.write(code) };
-    }
-}
 
 /// # Safety
 /// Variables of Fortran that exist.
@@ -59,25 +51,6 @@ unsafe fn save(version: *const c_int, error: *mut c_int) {
 unsafe fn end(keep: *const c_int, error: *mut c_int) {
     // SAFETY: as required of the caller.
     unsafe { tell(error, RW_Checkpoint_end(*keep)) };
-}
-
-macro_rules! names {
-    ($($name:ident)*: $function:path, $arguments:tt) => {$(
-        name! { $name: $function, $arguments }
-    )*};
-}
-
-macro_rules! name {
-    ($name:ident: $function:path, ($($argument:ident: $kind:ty),*)) => {
-        /// # Safety
-        /// Called from Fortran with the arguments of the interface.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, reason = "the name that a compiler looks for")]
-        pub unsafe extern "C" fn $name($($argument: $kind),*) {
-            // SAFETY: as required of the caller.
-            unsafe { $function($($argument),*) }
-        }
-    };
 }
 
 names! {

@@ -6,6 +6,7 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 
 use crate::dynamic_process::Action;
+use crate::fortran_names::names;
 use crate::generalized_request::Target;
 use crate::internals::Internals;
 use crate::openmpi::{self, ERR_UNSUPPORTED, Handle, OpenMpi};
@@ -150,25 +151,6 @@ unsafe extern "C" fn start_at_port<const ACCEPTS: bool>(
             )
         });
     }
-}
-
-macro_rules! names {
-    ($($name:ident)*: $function:path, $arguments:tt) => {$(
-        name! { $name: $function, $arguments }
-    )*};
-}
-
-macro_rules! name {
-    ($name:ident: $function:path, ($($argument:ident: $kind:ty),*)) => {
-        /// # Safety
-        /// Called from Fortran with the arguments of the interface.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, reason = "the name that a compiler looks for")]
-        pub unsafe extern "C" fn $name($($argument: $kind),*) {
-            // SAFETY: as required of the caller.
-            unsafe { $function($($argument),*) }
-        }
-    };
 }
 
 names! {

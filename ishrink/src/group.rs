@@ -1,9 +1,9 @@
-//! The group of recommended processes: the functions `RW_Group_*` as C calls them, see `ringwatch.h`, and what they have in
-//! common with those of Fortran.
+//! The group of recommended processes: the functions `RW_Group_*` as C calls them, see `ringwatch.h`, and what they
+//! have in common with those of Fortran.
 //!
-//! A thread of this process tests the others ([`group_client`]). The functions here are called in the program's own thread, and
-//! look after what MPI knows: a process that it knows to be dead is told from one that is slow. No function calls an error
-//! handler, but for those of MPI in `RW_Group_join`.
+//! A thread of this process tests the others ([`group_client`]). The functions here are called in the program's own
+//! thread, and look after what MPI knows: a process that it knows to be dead is told from one that is slow. No function
+//! calls an error handler, but for those of MPI in `RW_Group_join`.
 
 use std::ffi::{c_int, c_longlong};
 use std::panic::{AssertUnwindSafe, catch_unwind};

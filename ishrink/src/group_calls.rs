@@ -1,4 +1,5 @@
-//! What the group of recommended processes asks of MPI: who takes part, what they tell each other when they join, who is dead.
+//! What the group of recommended processes asks of MPI: who takes part, what they tell each other when they join, who
+//! is dead.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::net::UdpSocket;

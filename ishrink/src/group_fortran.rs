@@ -1,25 +1,17 @@
-//! The functions `RW_Group_*` under the names for which Fortran compilers look; `ringwatchf.h` and `ringwatchf08.h` have their
-//! interfaces.
+//! The functions `RW_Group_*` under the names for which Fortran compilers look; `ringwatchf.h` and `ringwatchf08.h`
+//! have their interfaces.
 
 use std::ffi::c_int;
 
 use openmpi_internals::error_class::ERR_UNSUPPORTED;
 use openmpi_internals::loaded::Library;
 
+use crate::fortran_names::{names, tell};
 use crate::group::{
     RW_Group_barrier, RW_Group_join, RW_Group_leave, RW_Group_lost, RW_Group_members, RW_Group_returned,
     RW_Group_round, RW_Group_set_test, RW_Group_state, TestFunction,
 };
 use crate::openmpi::Handle;
-
-/// # Safety
-/// Null, or a variable.
-unsafe fn tell(error: *mut c_int, code: c_int) {
-    if !error.is_null() {
-        // SAFETY: as required of the caller.
-        unsafe { error.write(code) };
-    }
-}
 
 /// # Safety
 /// Variables of Fortran that exist, and handles.
@@ -92,25 +84,6 @@ unsafe fn state(rank: *const c_int, standing: *mut c_int, evictions: *mut c_int,
 unsafe fn leave(error: *mut c_int) {
     // SAFETY: a variable, or null.
     unsafe { tell(error, RW_Group_leave()) };
-}
-
-macro_rules! names {
-    ($($name:ident)*: $function:path, $arguments:tt) => {$(
-        name! { $name: $function, $arguments }
-    )*};
-}
-
-macro_rules! name {
-    ($name:ident: $function:path, ($($argument:ident: $kind:ty),*)) => {
-        /// # Safety
-        /// Called from Fortran with the arguments of the interface.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, reason = "the name that a compiler looks for")]
-        pub unsafe extern "C" fn $name($($argument: $kind),*) {
-            // SAFETY: as required of the caller.
-            unsafe { $function($($argument),*) }
-        }
-    };
 }
 
 names! {

@@ -5,8 +5,8 @@
 //! uses it through `ringwatch.py`. Open MPI spawns and connects only in blocking functions: [`fibers`] run them beside
 //! the program.
 //!
-//! [`checkpoint`] saves memory of the program in files, with message logging and without. [`group`] is the group of recommended
-//! processes for programs that can be mapped anew while they run.
+//! [`checkpoint`] saves memory of the program in files, with message logging and without. [`group`] is the group of
+//! recommended processes for programs that can be mapped anew while they run.
 //!
 //! Files `preload_*` contain functions that Open MPI calls in place of its own. No two files import each other.
 
@@ -19,6 +19,7 @@ mod comm_request;
 mod dynamic_process;
 mod fibers;
 mod fortran;
+mod fortran_names;
 mod generalized_request;
 mod group;
 mod group_calls;
