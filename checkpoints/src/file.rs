@@ -9,8 +9,8 @@
 //! | of [`Head::regions`] | the memory of the program, one region behind the other |
 //! | 32 | BLAKE3 of all before |
 //!
-//! A file that is cut off at any byte, longer than it says or changed in any bit is refused. The memory of the program is written
-//! as it lies, without a copy, and is overwritten only from a file that was whole a moment ago.
+//! A file that is cut off at any byte, longer than it says or changed in any bit is refused. The memory of the program
+//! is written as it lies, without a copy, and is overwritten only from a file that was whole a moment ago.
 
 use std::io::{self, Read, Write};
 

@@ -1,8 +1,8 @@
-//! The folder of checkpoints: `rank-3.version-17` is version 17 of rank 3, and `job-1f.rank-3.version-17` of a job under message
-//! logging, whose checkpoints are of no use to another job.
+//! The folder of checkpoints: `rank-3.version-17` is version 17 of rank 3, and `job-1f.rank-3.version-17` of a job
+//! under message logging, whose checkpoints are of no use to another job.
 //!
-//! A file gets its name when it is whole and on disk. What a process has written that died meanwhile has another name, and goes
-//! when its rank writes the next one. A rank removes files of its own only.
+//! A file gets its name when it is whole and on disk. What a process has written that died meanwhile has another name,
+//! and goes when its rank writes the next one. A rank removes files of its own only.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -48,8 +48,8 @@ pub enum NotLoaded {
 }
 
 impl Folder {
-    /// Those of a rank of a job under message logging, or of any job without (0); `process` is the number of this process on its
-    /// host.
+    /// Those of a rank of a job under message logging, or of any job without (0); `process` is the number of this
+    /// process on its host.
     #[must_use]
     pub fn new(path: &Path, job: u64, rank: u32, host: &str, process: u32) -> Self {
         let prefix = if job == 0 { "rank-".into() } else { format!("job-{job:x}.rank-") };

@@ -1,5 +1,5 @@
-//! What `libringwatch` asks of message logging. That is in the component of Open MPI, another library of the same release, which
-//! exports a table with the name [`NAME`].
+//! What `libringwatch` asks of message logging. That is in the component of Open MPI, another library of the same
+//! release, which exports a table with the name [`NAME`].
 
 use std::ffi::{CStr, c_int};
 
@@ -23,9 +23,11 @@ pub const NONE: c_int = -1;
 pub struct Table {
     /// Whether the job runs under message logging. `restore`, `save` and `end` are called only then.
     pub is_active: extern "C" fn() -> bool,
-    /// Whether message logging or replication stands between the program and MPI: the program's handles are not Open MPI's.
+    /// Whether message logging or replication stands between the program and MPI: the program's handles are not Open
+    /// MPI's.
     pub is_layered: extern "C" fn() -> bool,
-    /// The program has come to its restore point. Fills so many regions and says which version they are of, or [`NONE`].
+    /// The program has come to its restore point. Fills so many regions and says which version they are of, or
+    /// [`NONE`].
     pub restore: unsafe extern "C" fn(regions: *const Region, count: usize, version: *mut c_int) -> c_int,
     /// Saves so many regions as a version.
     pub save: unsafe extern "C" fn(regions: *const Region, count: usize, version: c_int) -> c_int,

@@ -20,8 +20,8 @@ use crate::wanted::Wanted;
 /// The command line of `ringwatch metrics`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Write them into this file again and again, a whole file in the old one's place each time: for the textfile collector of
-    /// Prometheus's node exporter, *.prom
+    /// Write them into this file again and again, a whole file in the old one's place each time: for the textfile
+    /// collector of Prometheus's node exporter, *.prom
     #[arg(long, value_name = "FILE")]
     textfile: Option<PathBuf>,
     /// Time between two files, from 10ms on
@@ -30,7 +30,8 @@ pub struct Arguments {
     /// Write one file and end
     #[arg(long, requires = "textfile")]
     once: bool,
-    /// Answer GET /metrics over HTTP at this loopback address, such as 127.0.0.1:9477, where all users of the node reach it
+    /// Answer GET /metrics over HTTP at this loopback address, such as 127.0.0.1:9477, where all users of the node
+    /// reach it
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "textfile")]
     http: Option<SocketAddr>,
     #[command(flatten)]

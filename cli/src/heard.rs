@@ -13,7 +13,8 @@ use rdma_heartbeat::report::status;
 
 use crate::unanswered;
 
-/// How long a daemon may be missing before its job counts as over: several times what its plugin needs to start another.
+/// How long a daemon may be missing before its job counts as over: several times what its plugin needs to start
+/// another.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Longest line that is a record, in bytes.
 const LONGEST_LINE: u64 = 1 << 20;

@@ -36,24 +36,25 @@ enum Command {
     Status(status::Arguments),
     /// Show your jobs live in the terminal: ring, nodes, ranks, and deaths and recoveries as they come
     ///
-    /// Keys: Tab and Shift-Tab for the next job and the one before, a for all events, arrows and Page Up and Page Down to scroll, q to leave.
+    /// Keys: Tab and Shift-Tab for the next job and the one before, a for all events, arrows and Page Up and Page Down
+    /// to scroll, q to leave.
     Top(top::Arguments),
     /// Print metrics of your jobs in the format of OpenMetrics, write them into a file, or serve them over HTTP
     Metrics(exporter::Arguments),
     /// Show what happened in your jobs: what died, when, who noticed, and how long each step took
     ///
-    /// On the node of mpirun this is the history of the whole job, on every other node that node's part. Where no job of
-    /// yours runs it is the history of the last one that was started there.
+    /// On the node of mpirun this is the history of the whole job, on every other node that node's part. Where no job
+    /// of yours runs it is the history of the last one that was started there.
     Events(events::Arguments),
     /// Check before a job whether nodes can take part: releases, components, rights, ports, clocks, space
     ///
-    /// Starts itself on every host of the hostfile with the remote shell, and sends datagrams from each to each in the range of
-    /// ports. Prints a table and one sentence for each fault. The status is 0 where there is none, 1 else.
+    /// Starts itself on every host of the hostfile with the remote shell, and sends datagrams from each to each in the
+    /// range of ports. Prints a table and one sentence for each fault. The status is 0 where there is none, 1 else.
     Check(check::Arguments),
     /// Measure on your nodes how regularly heartbeats come, and recommend period and timeout
     ///
-    /// Runs a fault-tolerant job of its own with mpirun, which finds the nodes as for any other job: in a batch system's
-    /// allocation by itself, else by the options after --. The nodes should be idle otherwise.
+    /// Runs a fault-tolerant job of its own with mpirun, which finds the nodes as for any other job: in a batch
+    /// system's allocation by itself, else by the options after --. The nodes should be idle otherwise.
     Calibrate(calibrate::Arguments),
     /// Keep this node busy: what ringwatch calibrate runs on every node
     #[command(hide = true)]

@@ -1,4 +1,5 @@
-//! `ringwatch manual`: manual pages and completions for shells, from the command line itself, for installations and packages.
+//! `ringwatch manual`: manual pages and completions for shells, from the command line itself, for installations and
+//! packages.
 
 mod pages;
 mod parameters;

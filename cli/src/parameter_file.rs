@@ -32,7 +32,8 @@ pub fn locate() -> Result<PathBuf, String> {
     Ok(Path::new(folder).join(OF_ALL))
 }
 
-/// The folder for settings in the answer of `pmix_info`; `None` if it names none, or none that is the same from everywhere.
+/// The folder for settings in the answer of `pmix_info`; `None` if it names none, or none that is the same from
+/// everywhere.
 #[must_use]
 pub fn folder_in(answer: &str) -> Option<&str> {
     let folder = answer.lines().find_map(|line| line.trim_start().strip_prefix("Sysconfdir:"))?.trim();

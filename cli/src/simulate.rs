@@ -244,7 +244,8 @@ fn summary(scenario: &Scenario, outcome: &Outcome) -> String {
     }
     let failures = outcome.deaths.iter().filter(|death| death.at.is_some()).count() as u32;
     let within = failures <= bounds::tolerated(*nodes);
-    // A node that was declared falsely and stopped has not failed, so the number of failures behind the result is unknown.
+    // A node that was declared falsely and stopped has not failed, so the number of failures behind the result is
+    // unknown.
     let is_perfect = outcome.false_deaths == 0;
     let bound = |time: Duration| match (is_perfect, within) {
         (false, _) => "(no bound: the living were declared dead)".to_owned(),

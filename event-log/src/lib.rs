@@ -1,6 +1,7 @@
 //! Sender-based pessimistic message logging (Camargo, PhD thesis, UFPR 2017, chapter 5) as state machines without I/O.
 //!
-//! Time, messages and the events of a program come in, actions come out. A rank, the simulator and the tests run the same code.
+//! Time, messages and the events of a program come in, actions come out. A rank, the simulator and the tests run the
+//! same code.
 //!
 //! | module | idea |
 //! |---|---|

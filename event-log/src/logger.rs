@@ -1,8 +1,8 @@
 //! Event loggers: where the determinants of a rank are stable, so that a replacement of the rank finds them.
 //!
-//! A rank has one end of a logger, a [`Logger`]; the other ends are servers, acceptors or memory regions on other nodes. All
-//! are state machines: calls and messages come in, [`Action`]s come out. Messages may get lost, come twice and overtake each
-//! other; [`Logger::retry`] sends again what has no answer yet.
+//! A rank has one end of a logger, a [`Logger`]; the other ends are servers, acceptors or memory regions on other
+//! nodes. All are state machines: calls and messages come in, [`Action`]s come out. Messages may get lost, come twice
+//! and overtake each other; [`Logger::retry`] sends again what has no answer yet.
 //!
 //! | module | idea |
 //! |---|---|
@@ -52,7 +52,8 @@ pub enum Action {
         /// The message.
         message: Message,
     },
-    /// Hand a message to the acceptor, or the memory region, of the own node, and its answer to [`Logger::handle`] at once.
+    /// Hand a message to the acceptor, or the memory region, of the own node, and its answer to [`Logger::handle`] at
+    /// once.
     Store {
         /// The acceptor of the own node.
         to: Address,
@@ -61,14 +62,17 @@ pub enum Action {
     },
     /// All determinants up to this one are stable: what depends on them may leave the process.
     Stable(DeterminantId),
-    /// The earlier process of this rank can save nothing any more. Comes before [`Action::Recovered`]. With [`onesided`] it comes
-    /// again if another process took the rank meanwhile; then choose the checkpoint and recover again.
+    /// The earlier process of this rank can save nothing any more. Comes before [`Action::Recovered`]. With
+    /// [`onesided`] it comes again if another process took the rank meanwhile; then choose the checkpoint and recover
+    /// again.
     Fenced,
     /// The determinants after the checkpoint, in order. All are stable.
     Recovered(Vec<Determinant>),
-    /// Determinants after the checkpoint were removed, because there is a newer one, at least with this id: recover from that.
+    /// Determinants after the checkpoint were removed, because there is a newer one, at least with this id: recover
+    /// from that.
     NewerCheckpoint(DeterminantId),
-    /// The logger has no room for more determinants until the rank has written a checkpoint and called [`Logger::trim`].
+    /// The logger has no room for more determinants until the rank has written a checkpoint and called
+    /// [`Logger::trim`].
     Full,
     /// Another process has taken this rank over; this one must stop.
     Deposed(Round),
@@ -89,8 +93,8 @@ pub trait Logger {
     fn outstanding(&self) -> usize;
     /// Takes the rank over, and fetches the determinants after its last checkpoint ([`Position::START`] without one).
     ///
-    /// Choose the checkpoint after [`Action::Fenced`] where the logger says that before this call ([`onesided`]). Else the answer
-    /// may be [`Action::NewerCheckpoint`].
+    /// Choose the checkpoint after [`Action::Fenced`] where the logger says that before this call ([`onesided`]). Else
+    /// the answer may be [`Action::NewerCheckpoint`].
     fn recover(&mut self, after: Position, out: &mut Vec<Action>);
     /// Removes all determinants up to this one. Only after a checkpoint with it is durable.
     fn trim(&mut self, up_to: DeterminantId, out: &mut Vec<Action>);

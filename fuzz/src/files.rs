@@ -52,8 +52,8 @@ pub fn folders(bytes: &[u8]) {
     assert_eq!(parameter_file::folder_in(&answer), Some("/etc/pmix"));
 }
 
-/// A job, a host and the name of a file in `/dev/shm`, in three lines: what is removed names that host and a job of that
-/// `mpirun`, each in its place.
+/// A job, a host and the name of a file in `/dev/shm`, in three lines: what is removed names that host and a job of
+/// that `mpirun`, each in its place.
 pub fn leftovers(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split('\n');

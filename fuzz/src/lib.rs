@@ -1,7 +1,8 @@
 //! What every parser of ringwatch must bear, from whatever bytes: no panic, no promise broken, no memory without bound.
 //!
 //! Each function is one target. `cargo test -p fuzz` feeds it with the kept corpus (`tests/__fuzz__`) and random bytes;
-//! `scripts/fuzz` lets libFuzzer look for bytes that reach new code, and keeps them; `scripts/test` has it look for a moment.
+//! `scripts/fuzz` lets libFuzzer look for bytes that reach new code, and keeps them; `scripts/test` has it look for a
+//! moment.
 //!
 //! | module | parsers |
 //! |---|---|

@@ -26,7 +26,8 @@ use rdma_heartbeat::report::status::Report;
 
 use crate::bytes::Bytes;
 
-/// Launch data, and every packet between the plugin, `ringwatchd` and the one that serves a host: what can be read can be written and read again.
+/// Launch data, and every packet between the plugin, `ringwatchd` and the one that serves a host: what can be read can
+/// be written and read again.
 pub fn packets(bytes: &[u8]) {
     if let Ok(launch) = decode::<LaunchData>(bytes) {
         let again = encode(&launch).expect("what was read can be written");

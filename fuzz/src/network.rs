@@ -208,8 +208,8 @@ pub fn words(bytes: &[u8]) {
     assert_eq!((flags.incoming(), flags.outgoing(), flags.counters().seen), (None, None, 0));
 }
 
-/// What another node's event logger says: it can be said again, and neither the node that keeps a sequence nor the writer of one
-/// asks for anything without bound.
+/// What another node's event logger says: it can be said again, and neither the node that keeps a sequence nor the
+/// writer of one asks for anything without bound.
 pub fn logger_words(bytes: &[u8]) {
     let Some(said) = words::read(bytes) else { return };
     let again = words::pack(&said).concat();
@@ -234,8 +234,8 @@ pub fn logger_words(bytes: &[u8]) {
     }
 }
 
-/// What other processes of a group of recommended processes say: it can be said again, and whatever they say, a process keeps a
-/// round of which it is a member, and asks for little.
+/// What other processes of a group of recommended processes say: it can be said again, and whatever they say, a process
+/// keeps a round of which it is a member, and asks for little.
 pub fn group_packets(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
     let Some(me) = bytes.byte().map(|me| u32::from(me) % UNIVERSE) else { return };

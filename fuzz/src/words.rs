@@ -1,4 +1,5 @@
-//! Words that users give: values of info keys, which the component in every rank reads, and what `mpirun` was asked for.
+//! Words that users give: values of info keys, which the component in every rank reads, and what `mpirun` was asked
+//! for.
 
 use std::ffi::CString;
 

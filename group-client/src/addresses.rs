@@ -1,7 +1,7 @@
 //! Where the processes are, and which of their addresses work.
 //!
-//! A process tells all its addresses when it joins. A datagram goes to all of them until the first genuine one has come back, and
-//! then to the address that this one came from.
+//! A process tells all its addresses when it joins. A datagram goes to all of them until the first genuine one has come
+//! back, and then to the address that this one came from.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};

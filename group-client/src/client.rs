@@ -144,7 +144,8 @@ impl Drop for Breaks<'_> {
 }
 
 impl Client {
-    /// Starts the thread of process `me`. It goes on as long as the process lives: whoever has not heard of the end asks it.
+    /// Starts the thread of process `me`. It goes on as long as the process lives: whoever has not heard of the end
+    /// asks it.
     ///
     /// # Errors
     /// If the system has no thread left.

@@ -1,7 +1,8 @@
 //! A process's part in the group of recommended processes ([`recommended_group`]).
 //!
-//! A thread of the process tests the others and answers their tests, over authenticated datagrams of its own. It needs no MPI: a
-//! process that is stopped or slow answers late or not at all, whatever its MPI does, and nobody answers for it.
+//! A thread of the process tests the others and answers their tests, over authenticated datagrams of its own. It needs
+//! no MPI: a process that is stopped or slow answers late or not at all, whatever its MPI does, and nobody answers for
+//! it.
 //!
 //! | module | idea |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! What processes say to each other: the group's messages, and the end.
 //!
-//! It is the word of a [`propagation::Message::Group`], in the postcard format: sealed, numbered and bound to its receiver as all
-//! datagrams of [`propagation::wire`].
+//! It is the word of a [`propagation::Message::Group`], in the postcard format: sealed, numbered and bound to its
+//! receiver as all datagrams of [`propagation::wire`].
 
 use recommended_group::message::Message;
 use serde::{Deserialize, Serialize};

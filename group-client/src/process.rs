@@ -1,7 +1,8 @@
 //! The state of one process, without I/O: what the group's state machine does not know, which is the end.
 //!
-//! A process whose program is complete has left. It tells all, and whoever asks it later. One that hears that the program is
-//! complete in more rounds than it knows of has nothing left to do: it was outside, or has not heard of the last view.
+//! A process whose program is complete has left. It tells all, and whoever asks it later. One that hears that the
+//! program is complete in more rounds than it knows of has nothing left to do: it was outside, or has not heard of the
+//! last view.
 
 use std::sync::Arc;
 

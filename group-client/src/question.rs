@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use recommended_group::test::{Primes, Test};
 
-/// A function of the program that returns the same number at every process; how long it takes is what a process is measured by.
+/// A function of the program that returns the same number at every process; how long it takes is what a process is
+/// measured by.
 pub type Function = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// A test.

@@ -139,9 +139,10 @@ impl Client {
         })
     }
 
-    /// Makes this process the writer of a rank, once. The first process of a rank has incarnation 0, each replacement a higher
-    /// one than all before it, whose determinants it gets: those after its checkpoint, which ends at `after`
-    /// ([`Position::START`] without one). Earlier processes can save nothing any more. `progress` is called while it waits.
+    /// Makes this process the writer of a rank, once. The first process of a rank has incarnation 0, each replacement a
+    /// higher one than all before it, whose determinants it gets: those after its checkpoint, which ends at `after`
+    /// ([`Position::START`] without one). Earlier processes can save nothing any more. `progress` is called while it
+    /// waits.
     ///
     /// # Errors
     /// If a later process has the rank, or there is a newer checkpoint, or too few loggers live.

@@ -1,7 +1,7 @@
 //! A rank's connection to the event logger of its node, a part of `ringwatchd`.
 //!
-//! [`Client::save`] hands determinants over and never waits; [`Client::wait_stable`] waits until enough nodes have them. What is
-//! not stable the client keeps: a logger that is started again is told anew.
+//! [`Client::save`] hands determinants over and never waits; [`Client::wait_stable`] waits until enough nodes have
+//! them. What is not stable the client keeps: a logger that is started again is told anew.
 //!
 //! | module | one idea |
 //! |---|---|

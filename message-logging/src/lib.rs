@@ -1,9 +1,9 @@
 //! Message logging in a rank: a killed rank is replaced, and nobody rolls back.
 //!
-//! The layer of [`virtual_ranks`] makes messages between ranks of the program of all that communicates, which the machine of
-//! [`event_log::protocol`] logs, suppresses, sends again, and whose order it records. Ranks are not processes: a
-//! spare process that waits in `MPI_Init` takes the place of a dead one, runs the program from its start, and is fed from the
-//! memory of the others.
+//! The layer of [`virtual_ranks`] makes messages between ranks of the program of all that communicates, which the
+//! machine of [`event_log::protocol`] logs, suppresses, sends again, and whose order it records. Ranks are not
+//! processes: a spare process that waits in `MPI_Init` takes the place of a dead one, runs the program from its start,
+//! and is fed from the memory of the others.
 //!
 //! | module | idea |
 //! |---|---|

@@ -33,8 +33,8 @@ impl Logger {
         Ok(Arc::new(Mutex::new(Self { client, pending: Vec::new(), last: 0 })))
     }
 
-    /// Makes this process that of a rank: its first one, or the spare of this number. Returns what an earlier one has saved after
-    /// its checkpoint; that one can save nothing any more.
+    /// Makes this process that of a rank: its first one, or the spare of this number. Returns what an earlier one has
+    /// saved after its checkpoint; that one can save nothing any more.
     ///
     /// # Errors
     /// Why that is not so.

@@ -1,5 +1,5 @@
-//! Which message a receive gets (MPI 4.1, 3.5): the first of those that fit, in the order in which each sender has sent them; and
-//! which receive gets a message: the first of those that it fits.
+//! Which message a receive gets (MPI 4.1, 3.5): the first of those that fit, in the order in which each sender has sent
+//! them; and which receive gets a message: the first of those that it fits.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,10 +1,11 @@
 //! Standard output, so that what a rank prints appears once however often it is replaced.
 //!
-//! The program writes into a terminal or pipe of the layer's, from which a thread takes it to the real standard output. It counts
-//! the bytes, and the event logger keeps the count. A replacement prints the same bytes from the beginning, and as many are
-//! dropped. What the program has printed leaves only when all that led to it is stable.
+//! The program writes into a terminal or pipe of the layer's, from which a thread takes it to the real standard output.
+//! It counts the bytes, and the event logger keeps the count. A replacement prints the same bytes from the beginning,
+//! and as many are dropped. What the program has printed leaves only when all that led to it is stable.
 //!
-//! A checkpoint has the count, too. For that the program gets a new terminal or pipe, and the old one is read to its end.
+//! A checkpoint has the count, too. For that the program gets a new terminal or pipe, and the old one is read to its
+//! end.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -39,7 +40,8 @@ struct Next {
 
 static PUMP: Mutex<Option<Pump>> = Mutex::new(None);
 
-/// Takes standard output over, of which the first `printed` bytes have been printed already. Without descriptors it stays as it is.
+/// Takes standard output over, of which the first `printed` bytes have been printed already. Without descriptors it
+/// stays as it is.
 pub fn begin(logger: &Shared, printed: u64) {
     // SAFETY: descriptors of this process, of which the new ones are nobody else's.
     let (real, is_terminal, (source, sink)) = unsafe {
@@ -73,8 +75,8 @@ pub fn begin(logger: &Shared, printed: u64) {
     }
 }
 
-/// Waits until all that the program has printed has left. Returns how many bytes that is, over all lives of the rank; `None` without
-/// descriptors for that.
+/// Waits until all that the program has printed has left. Returns how many bytes that is, over all lives of the rank;
+/// `None` without descriptors for that.
 pub fn settle() -> Option<u64> {
     renew(None)
 }
@@ -98,8 +100,8 @@ fn renew(passed: Option<u64>) -> Option<u64> {
     pump.ends.recv().ok()
 }
 
-/// Takes what the program prints to the real standard output until nobody can print any more. Returns how many bytes have passed, of
-/// which `printed` had been printed before.
+/// Takes what the program prints to the real standard output until nobody can print any more. Returns how many bytes
+/// have passed, of which `printed` had been printed before.
 fn pump(mut source: File, mut target: &File, logger: &Shared, (mut passed, printed): (u64, u64)) -> u64 {
     let mut buffer = [0_u8; 1 << 16];
     loop {

@@ -1,8 +1,9 @@
-//! What a rank's program has heard before its restore point, which its checkpoints keep: a replacement passes through it by itself,
-//! and nobody has to keep these messages for it (thesis, section 5.2.1; there the program leaves out what was before).
+//! What a rank's program has heard before its restore point, which its checkpoints keep: a replacement passes through
+//! it by itself, and nobody has to keep these messages for it (thesis, section 5.2.1; there the program leaves out what
+//! was before).
 //!
-//! Calls are recorded with their outcomes and the messages that they have shown. A replacement answers the same calls from the
-//! record, and sends nothing: what was sent before the checkpoint is in its log.
+//! Calls are recorded with their outcomes and the messages that they have shown. A replacement answers the same calls
+//! from the record, and sends nothing: what was sent before the checkpoint is in its log.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -116,7 +117,8 @@ impl SetUp {
         steps.pop_front().filter(|step| step.print == print)
     }
 
-    /// The program has come to its restore point. False if it has come there too early, by the record of its life before.
+    /// The program has come to its restore point. False if it has come there too early, by the record of its life
+    /// before.
     pub fn end(&mut self) -> bool {
         let (over, is_right) = match std::mem::replace(self, Self::Without) {
             Self::Recording(record) => {

@@ -1,9 +1,9 @@
 //! Which process is which rank of the program, and who takes the place of the dead.
 //!
-//! The processes of the job are the ranks of the program and, behind them, its spares, which have numbers from 1. The lowest idle
-//! spare takes the place of the lowest rank that is dead, and its number is the *epoch* from then on. A spare that is not the first
-//! takes a place only when it knows that all before it are dead or ranks. So it knows of each earlier replacement that lives,
-//! and whoever hears of an epoch from it need not have heard of those before.
+//! The processes of the job are the ranks of the program and, behind them, its spares, which have numbers from 1. The
+//! lowest idle spare takes the place of the lowest rank that is dead, and its number is the *epoch* from then on. A
+//! spare that is not the first takes a place only when it knows that all before it are dead or ranks. So it knows of
+//! each earlier replacement that lives, and whoever hears of an epoch from it need not have heard of those before.
 
 use event_log::determinant::Rank;
 

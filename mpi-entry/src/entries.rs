@@ -6,9 +6,9 @@
 //! | is [`Class::Local`] and has none | what it has called before |
 //! | another one | a trampoline that reports the first call, and goes on to what it has called before |
 //!
-//! What the program has called before may be a function of ours already: handlers are installed behind those features of ringwatch
-//! that stand in front of single functions. A handler that does nothing for a call goes on to that ([`next`]); what it does for
-//! the program it does by Open MPI's own ([`stock`]).
+//! What the program has called before may be a function of ours already: handlers are installed behind those features
+//! of ringwatch that stand in front of single functions. A handler that does nothing for a call goes on to that
+//! ([`next`]); what it does for the program it does by Open MPI's own ([`stock`]).
 
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt;
@@ -38,7 +38,8 @@ pub enum Failure {
     Processor,
     /// There are handlers already.
     Installed,
-    /// Calls of the program and its libraries could not be led to handlers, so that some of these may be called and others not.
+    /// Calls of the program and its libraries could not be led to handlers, so that some of these may be called and
+    /// others not.
     Calls,
 }
 
@@ -65,12 +66,12 @@ unsafe impl Sync for Next {}
 
 static NEXT: OnceLock<Next> = OnceLock::new();
 
-/// Has the program and its libraries call handlers in place of functions of `library`, which calls its own as before. Once per
-/// process.
+/// Has the program and its libraries call handlers in place of functions of `library`, which calls its own as before.
+/// Once per process.
 ///
-/// `not_covered` is told of a call that nobody handles. Where it returns 0 the call goes on, and the function is not reported again
-/// (but of threads that make the first call at the same time each may be). Else the call has no effect and returns that error
-/// code; no error handler of MPI is called for it.
+/// `not_covered` is told of a call that nobody handles. Where it returns 0 the call goes on, and the function is not
+/// reported again (but of threads that make the first call at the same time each may be). Else the call has no effect
+/// and returns that error code; no error handler of MPI is called for it.
 ///
 /// # Errors
 /// Why that could not be done.

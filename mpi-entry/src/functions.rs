@@ -1,7 +1,8 @@
 //! Every function of `mpi.h` and of the fault tolerance extension's header, with its class.
 //!
-//! A layer that replaces a process records what reaches it from other processes, so that a replacement sees the same. What a function
-//! answers from the memory of its own process needs no record, as long as the rest of the memory is the same.
+//! A layer that replaces a process records what reaches it from other processes, so that a replacement sees the same.
+//! What a function answers from the memory of its own process needs no record, as long as the rest of the memory is the
+//! same.
 
 use std::ffi::CStr;
 
@@ -12,8 +13,8 @@ pub enum Class {
     Logged,
     /// Its answer comes from the memory of its own process.
     Local,
-    /// It has an effect outside of the messages of the job: on the memory of another process, a file, another job, or the
-    /// program's own handling of failures.
+    /// It has an effect outside of the messages of the job: on the memory of another process, a file, another job, or
+    /// the program's own handling of failures.
     NotCovered,
 }
 
@@ -80,7 +81,8 @@ functions! {
         Comm_create Comm_create_group Comm_create_from_group Comm_dup Comm_dup_with_info Comm_idup Comm_idup_with_info
         Comm_split Comm_split_type Intercomm_create Intercomm_create_from_groups Intercomm_merge
         Cart_create Cart_sub Graph_create Dist_graph_create Dist_graph_create_adjacent Comm_free Comm_disconnect;
-    // A communicator stands for another once a process in it is replaced. A replacement may be spawned, and has a parent then.
+    // A communicator stands for another once a process in it is replaced. A replacement may be spawned, and has a
+    // parent then.
     "MPI_" Logged:
         Comm_rank Comm_size Comm_remote_size Comm_group Comm_remote_group Comm_compare Comm_get_parent
         Cart_coords Cart_get Cart_map Cart_rank Cart_shift Cartdim_get Graph_get Graph_map Graph_neighbors
@@ -125,8 +127,8 @@ functions! {
         Get_count Get_elements Get_elements_x Test_cancelled Status_set_cancelled Status_set_elements
         Status_set_elements_x Status_c2f Status_c2f08 Status_f082c Status_f082f Status_f2c Status_f2f08
         Request_c2f Request_f2c Message_c2f Message_f2c Grequest_complete Grequest_start Buffer_attach Buffer_detach;
-    // What a process knows of its handle of a window, file or session; the function that makes the handle is not covered. Error handlers of
-    // files are set without a file, too.
+    // What a process knows of its handle of a window, file or session; the function that makes the handle is not
+    // covered. Error handlers of files are set without a file, too.
     "MPI_" Local:
         Win_c2f Win_f2c Win_create_errhandler Win_get_errhandler Win_set_errhandler Win_call_errhandler
         Win_create_keyval Win_free_keyval Win_delete_attr Win_get_attr Win_set_attr Win_get_name Win_set_name

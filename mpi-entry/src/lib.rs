@@ -1,8 +1,8 @@
-//! Each MPI function once: what it means for a layer between the program and Open MPI, and how functions of a layer are called in
-//! place of Open MPI's.
+//! Each MPI function once: what it means for a layer between the program and Open MPI, and how functions of a layer are
+//! called in place of Open MPI's.
 //!
-//! Calls of the program and of its libraries are caught, also those in Fortran and in mpi4py, which end in the functions of C. Calls
-//! that Open MPI makes of its own functions are not.
+//! Calls of the program and of its libraries are caught, also those in Fortran and in mpi4py, which end in the
+//! functions of C. Calls that Open MPI makes of its own functions are not.
 //!
 //! | file | content |
 //! |---|---|

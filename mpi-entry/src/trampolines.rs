@@ -1,9 +1,9 @@
-//! Functions that stand in front of those that a layer does not cover: they report the call, and go on to Open MPI's with the
-//! arguments of the program, or return an error code.
+//! Functions that stand in front of those that a layer does not cover: they report the call, and go on to Open MPI's
+//! with the arguments of the program, or return an error code.
 //!
-//! They are pieces of code for the ABI of x86-64, one per function, so that nobody has to know its arguments: each leaves its index
-//! in `r11`, which belongs to no caller. A call that has been reported and not refused is two jumps from then on. Registers for
-//! floating-point arguments are not saved, since no such function has any.
+//! They are pieces of code for the ABI of x86-64, one per function, so that nobody has to know its arguments: each
+//! leaves its index in `r11`, which belongs to no caller. A call that has been reported and not refused is two jumps
+//! from then on. Registers for floating-point arguments are not saved, since no such function has any.
 
 use std::arch::global_asm;
 use std::ffi::{c_int, c_void};

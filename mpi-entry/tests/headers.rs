@@ -29,8 +29,8 @@ fn without_comments(text: &str) -> String {
     rest.fold(first, |text, part| text + " " + part)
 }
 
-/// The prototypes in a header: by the name of the function, which is before the first parenthesis of a declaration, what is before
-/// the name and what is behind it.
+/// The prototypes in a header: by the name of the function, which is before the first parenthesis of a declaration,
+/// what is before the name and what is behind it.
 fn prototypes(text: &str) -> BTreeMap<String, [String; 2]> {
     let text = without_comments(text);
     let declarations = text.split("OMPI_DECLSPEC").skip(1).filter_map(|piece| Some(piece.split_once(';')?.0));

@@ -1,4 +1,5 @@
-//! Handlers are called in place of the functions of the installed libmpi, whoever asks for these. MPI is not initialised.
+//! Handlers are called in place of the functions of the installed libmpi, whoever asks for these. MPI is not
+//! initialised.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::mem::transmute;

@@ -1,5 +1,5 @@
-//! Names the sources that are built: what was built of others must not meet it in one job, also if both call themselves the same
-//! version.
+//! Names the sources that are built: what was built of others must not meet it in one job, also if both call themselves
+//! the same version.
 
 mod sources;
 

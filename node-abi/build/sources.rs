@@ -38,7 +38,8 @@ pub fn places(root: &Path) -> Vec<PathBuf> {
     std::iter::once(root.join("Cargo.lock")).chain(folders).collect()
 }
 
-/// The name of the sources in the tree at `root`: the same for the same files with the same content, wherever the tree is.
+/// The name of the sources in the tree at `root`: the same for the same files with the same content, wherever the tree
+/// is.
 pub fn name(root: &Path) -> String {
     let mut files = Vec::new();
     places(root).iter().for_each(|place| collect(place, &mut files));

@@ -47,8 +47,8 @@ pub enum ToLogger {
     Output(u64),
     /// Remove all determinants up to this one: a durable checkpoint covers them.
     Trim(DeterminantId),
-    /// This process is a replacement, and so many events of the processes before are left for it to repeat. 0: it has repeated
-    /// all. Only the last one counts.
+    /// This process is a replacement, and so many events of the processes before are left for it to repeat. 0: it has
+    /// repeated all. Only the last one counts.
     ToRepeat(u64),
 }
 

@@ -12,9 +12,9 @@
 //!
 //! The key for tools is derived from that of the job; the derivation cannot be inverted. It is in an anonymous,
 //! read-only file of the runtime daemon, so it leaves nothing behind. The kernel lets a process open it that has the
-//! daemon's user, group and at least its rights, in its PID namespace; root, too. Root also asks daemons of other users: of
-//! those whose socket's name has the number of the user to whom it belongs. They can send it anything, so a tool reads a
-//! bounded number of bytes, within a time limit unless it follows, and says from which user it has them.
+//! daemon's user, group and at least its rights, in its PID namespace; root, too. Root also asks daemons of other
+//! users: of those whose socket's name has the number of the user to whom it belongs. They can send it anything, so a
+//! tool reads a bounded number of bytes, within a time limit unless it follows, and says from which user it has them.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};

@@ -182,8 +182,8 @@ impl Jobs {
         Ok(())
     }
 
-    /// In prterun: numbers for the ranks of a job that is spawned on these nodes, and [awaited](Spawned::is_awaited) or not;
-    /// `None` if there are not enough.
+    /// In prterun: numbers for the ranks of a job that is spawned on these nodes, and [awaited](Spawned::is_awaited) or
+    /// not; `None` if there are not enough.
     #[must_use]
     pub fn plan(&self, nspace: String, rank_nodes: Vec<NodeId>, is_awaited: bool) -> Option<Spawned> {
         let mut inner = self.inner();

@@ -1,5 +1,5 @@
-//! Runs the user's program for each rank and node that is lost: in a thread of its own, a bounded number at once, and each
-//! for a bounded time. A job never waits for it.
+//! Runs the user's program for each rank and node that is lost: in a thread of its own, a bounded number at once, and
+//! each for a bounded time. A job never waits for it.
 
 use std::fs::Metadata;
 use std::io;
@@ -95,8 +95,8 @@ pub fn check(path: &str) -> Result<PathBuf, String> {
     Ok(file)
 }
 
-/// Whether another user than this one and root can write it, or put another one in its place. In a folder like `/tmp` (sticky)
-/// they cannot replace what is not theirs.
+/// Whether another user than this one and root can write it, or put another one in its place. In a folder like `/tmp`
+/// (sticky) they cannot replace what is not theirs.
 fn others_write(found: &Metadata, user: u32) -> bool {
     let is_sticky = found.is_dir() && found.mode() & 0o1000 != 0;
     ![0, user].contains(&found.uid()) || (found.mode() & 0o022 != 0 && !is_sticky)

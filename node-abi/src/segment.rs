@@ -296,7 +296,8 @@ impl Segment {
     #[inline]
     fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset + 4 <= self.bytes && offset % 4 == 0, "offset inside the segment");
-        // SAFETY: in bounds and aligned by the assertion; the mapping lives as long as self; all users access atomically.
+        // SAFETY: in bounds and aligned by the assertion; the mapping lives as long as self; all users access
+        // atomically.
         unsafe { AtomicU32::from_ptr(self.base.add(offset).cast().as_ptr()) }
     }
 

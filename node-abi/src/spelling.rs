@@ -39,8 +39,8 @@ pub fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     (is_ours || distance(name, nearest) <= CLOSE).then_some(nearest)
 }
 
-/// Names of the parameters that a command line sets, by `--mca` and its kin or by `-x`, or a file for `--tune`, which has
-/// the same words.
+/// Names of the parameters that a command line sets, by `--mca` and its kin or by `-x`, or a file for `--tune`, which
+/// has the same words.
 pub fn names_in_words<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names = Vec::new();
     let mut is_name = false;

@@ -9,8 +9,8 @@ use crate::v5_0::layout;
 /// A part of MPI's progress loop (opal_progress.h).
 pub type Progress = unsafe extern "C-unwind" fn() -> c_int;
 
-/// `ompi_comm_nextcid_nb` (communicator.h): what is being made, what it is made of, the bridge, two arguments of the mode, whether
-/// this leader sends first, the mode, and the request.
+/// `ompi_comm_nextcid_nb` (communicator.h): what is being made, what it is made of, the bridge, two arguments of the
+/// mode, whether this leader sends first, the mode, and the request.
 #[rustfmt::skip]
 pub type NextCid =
     unsafe extern "C" fn(Object, Object, Object, *const c_void, *const c_void, bool, c_int, *mut *mut Request) -> c_int;
@@ -28,8 +28,8 @@ pub type NextCidAndWait =
 pub type ActivateAndWait =
     unsafe extern "C" fn(*mut Object, Object, Object, *const c_void, *const c_void, bool, c_int) -> c_int;
 
-/// `ompi_comm_set` (communicator.h): the place of what is made, what it is made of, for each side a size and a list of ranks, which
-/// is not read where there is a group; attributes, error handler, the groups, and flags.
+/// `ompi_comm_set` (communicator.h): the place of what is made, what it is made of, for each side a size and a list of
+/// ranks, which is not read where there is a group; attributes, error handler, the groups, and flags.
 #[rustfmt::skip]
 pub type CommSet = unsafe extern "C" fn(
     *mut Object, Object, c_int, *mut c_int, c_int, *mut c_int, Object, Object, Object, Object, u32,
@@ -89,9 +89,9 @@ pub type CommRequestAppend =
 pub type CommRequestAppendWithFlags =
     unsafe extern "C" fn(*mut Request, Option<CommRequestCallback>, *const *mut Request, c_int, u32) -> c_int;
 
-/// `mca_coll_ftagree_iera_intra` (coll_ftagree.h): the contribution and where the result is put, how many values, of which
-/// type, the operation, which processes are acknowledged to be dead and whether that is brought up to date, the communicator,
-/// the request, and the module.
+/// `mca_coll_ftagree_iera_intra` (coll_ftagree.h): the contribution and where the result is put, how many values, of
+/// which type, the operation, which processes are acknowledged to be dead and whether that is brought up to date, the
+/// communicator, the request, and the module.
 pub type Agree =
     unsafe extern "C" fn(Object, c_int, Object, Object, *mut Object, bool, Object, *mut *mut Request, Object) -> c_int;
 /// The same of any release: the second argument is an `int` in 5.0, and a `size_t` in 6.0.
@@ -124,7 +124,8 @@ pub type DpmOpenPort = unsafe extern "C" fn(*mut c_char) -> c_int;
 /// `opal_pmix_base_exchange` (pmix-internal.h): what is published, what is asked for, and a time; structs of PMIx.
 pub type PmixExchange<Info, Data> = unsafe extern "C" fn(*const Info, *mut Data, c_int) -> c_int;
 
-/// `ompi_errhandler_invoke` (errhandler.h): the handler, the object and its kind, the error, and the name of the function.
+/// `ompi_errhandler_invoke` (errhandler.h): the handler, the object and its kind, the error, and the name of the
+/// function.
 pub type ErrhandlerInvoke = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, c_int, c_int, *const c_char) -> c_int;
 /// `ompi_proc_pack` (proc.h): processes, how many, and a buffer of PMIx.
 pub type ProcPack = unsafe extern "C" fn(*const Object, c_int, Object) -> c_int;
@@ -135,7 +136,8 @@ pub type RequestIsFailed = unsafe extern "C" fn(*mut Request) -> bool;
 
 /// `ompi_osc_base_select` (osc/base/base.h): makes a window.
 pub type OscSelect = unsafe extern "C" fn(Object, *mut Object, usize, c_int, Object, c_int, *mut c_int) -> c_int;
-/// `ompi_osc_get_data_blocking` (osc_rdma_comm.h): asks a process for what lies in its memory, and waits for the answer.
+/// `ompi_osc_get_data_blocking` (osc_rdma_comm.h): asks a process for what lies in its memory, and waits for the
+/// answer.
 pub type OscGetData = unsafe extern "C-unwind" fn(Object, u8, Object, u64, Object, Object, usize) -> c_int;
 /// `mca_io_base_file_select` (io/base/base.h): opens a file.
 pub type FileSelect = unsafe extern "C" fn(Object, Object) -> c_int;
@@ -144,8 +146,8 @@ pub type FileSelect = unsafe extern "C" fn(Object, Object) -> c_int;
 pub type EndpointClose = unsafe extern "C" fn(Object);
 /// `mca_btl_tcp_endpoint_send` (btl_tcp_endpoint.h)
 pub type EndpointSend = unsafe extern "C" fn(Object, Object) -> c_int;
-/// `mca_pml_base_module_isend_fn_t` (pml.h): where what is sent is, how many of which type; to which rank with which tag and mode,
-/// on which communicator; and the request.
+/// `mca_pml_base_module_isend_fn_t` (pml.h): where what is sent is, how many of which type; to which rank with which
+/// tag and mode, on which communicator; and the request.
 pub type Isend =
     unsafe extern "C-unwind" fn(*const c_void, usize, Object, c_int, c_int, c_int, Object, *mut *mut Request) -> c_int;
 /// `mca_pml_base_module_send_fn_t` (pml.h): the same, and blocks.
@@ -159,8 +161,8 @@ pub type TestAndSetItem = unsafe extern "C" fn(Object, c_int, Object) -> bool;
 /// `pml_revoke_comm` (pml.h): what is interrupted, and whether only its collectives.
 pub type Interrupt = unsafe extern "C" fn(Object, bool) -> c_int;
 
-/// `opal_key_changed` of info_subscriber.h: called with the present value of an info key; returns what the communicator shall show,
-/// or null for nothing.
+/// `opal_key_changed` of info_subscriber.h: called with the present value of an info key; returns what the communicator
+/// shall show, or null for nothing.
 pub type KeyChanged = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *const c_char;
 /// `MPI_Comm_copy_attr_function`
 #[rustfmt::skip]
@@ -176,7 +178,8 @@ pub type VarRegister = unsafe extern "C" fn(
 ) -> c_int;
 /// `mca_base_var_find` (mca_base_var.h): project, framework, component, name.
 pub type VarFind = unsafe extern "C" fn(*const c_char, *const c_char, *const c_char, *const c_char) -> c_int;
-/// `mca_base_var_get_value` (mca_base_var.h): the number, its storage, the source of its value, and the file of that source.
+/// `mca_base_var_get_value` (mca_base_var.h): the number, its storage, the source of its value, and the file of that
+/// source.
 pub type VarGetValue = unsafe extern "C" fn(c_int, *mut *mut c_void, *mut c_int, *mut *const c_char) -> c_int;
 
 /// `mca_base_var_enum_value_t`: a word, and the value that it stands for.

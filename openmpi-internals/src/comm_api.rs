@@ -1,5 +1,5 @@
-//! What ringwatch uses of Open MPI to give communicators an error scope: the standard's own functions by their profiling
-//! names, which no tool replaces, and the subscription to info keys.
+//! What ringwatch uses of Open MPI to give communicators an error scope: the standard's own functions by their
+//! profiling names, which no tool replaces, and the subscription to info keys.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -83,7 +83,8 @@ impl Handles {
         unsafe { self.member_died.replace(Some(callback)) }
     }
 
-    /// Has `callback` called with what an info key of the communicator holds (else with `absent`), and whenever it is set.
+    /// Has `callback` called with what an info key of the communicator holds (else with `absent`), and whenever it is
+    /// set.
     pub fn subscribe(&self, comm: Communicator, key: &CStr, absent: &CStr, callback: KeyChanged) {
         // SAFETY: a communicator begins with its subscriber; key and value are copied.
         unsafe { (self.subscribe)(comm.handle(), key.as_ptr(), absent.as_ptr(), callback) };

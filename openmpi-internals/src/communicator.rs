@@ -1,4 +1,5 @@
-//! The inside of Open MPI 5.0 that collectives of ours need: above all the table of a communicator's collective functions.
+//! The inside of Open MPI 5.0 that collectives of ours need: above all the table of a communicator's collective
+//! functions.
 //!
 //! Before the first use a communicator is [compared](crate::v5_0::probe) with what it is held for.
 
@@ -160,8 +161,8 @@ impl Internals {
         }
     }
 
-    /// Whether a process of this job that is in the other group of a communicator with two is dead; Open MPI 5.0.7 names only
-    /// those of the own group (`ompi_comm_get_failed_internal`).
+    /// Whether a process of this job that is in the other group of a communicator with two is dead; Open MPI 5.0.7
+    /// names only those of the own group (`ompi_comm_get_failed_internal`).
     ///
     /// # Safety
     /// As for [`own_side_of`](Self::own_side_of).

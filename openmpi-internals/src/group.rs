@@ -16,7 +16,8 @@ use crate::v5_0::layout::group::{GRP_FLAGS, GRP_MY_RANK, GRP_PROC_COUNT, GRP_PRO
 use crate::v5_0::layout::proc::PROC_NAME;
 use crate::v5_0::probe::{self, Memory};
 
-/// The members of each group of a communicator. `None` if this process is none of them, or not all belong to its mpirun.
+/// The members of each group of a communicator. `None` if this process is none of them, or not all belong to its
+/// mpirun.
 ///
 /// # Safety
 /// A communicator that lives.
@@ -43,7 +44,8 @@ pub unsafe fn names(group: Object) -> Option<Vec<ProcessName>> {
     unsafe { Some(list(group)?.iter().map(|word| name(word.load(Ordering::Acquire))).collect()) }
 }
 
-/// The name of a member of a communicator, of the other group if it has two and `remote` is said. `None` where names are not found.
+/// The name of a member of a communicator, of the other group if it has two and `remote` is said. `None` where names
+/// are not found.
 ///
 /// # Safety
 /// A communicator that lives.
@@ -76,7 +78,8 @@ pub unsafe fn processes(comm: Object) -> Option<Vec<usize>> {
         // SAFETY: of this list.
         let process = if is_unmet(unmet) { proc::process_named(unsafe { name(unmet) }) } else { 0 };
         if process != 0 && word.compare_exchange(unmet, process, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            // SAFETY: Open MPI keeps the processes that it has met; the list has one more reference (`ompi_group_dense_lookup`).
+            // SAFETY: Open MPI keeps the processes that it has met; the list has one more reference
+            // (`ompi_group_dense_lookup`).
             unsafe { Classes::hold(process as Object) };
         }
     }
@@ -84,8 +87,8 @@ pub unsafe fn processes(comm: Object) -> Option<Vec<usize>> {
     Some(words.iter().map(|word| met(word).unwrap_or(0)).collect())
 }
 
-/// The processes of a group, some of which are [unmet](is_unmet). `None` if it has another form, or is not where it is looked
-/// for.
+/// The processes of a group, some of which are [unmet](is_unmet). `None` if it has another form, or is not where it is
+/// looked for.
 ///
 /// # Safety
 /// A group that lives as long as the list is used.

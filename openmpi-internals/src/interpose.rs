@@ -1,7 +1,8 @@
 //! One ordered list of what stands in front of Open MPI's functions.
 //!
-//! A feature is installed as a whole or not at all: where this Open MPI lacks a symbol, or another feature stands in front of the
-//! same function, what the feature has replaced is put back, and the component says which feature is off and why.
+//! A feature is installed as a whole or not at all: where this Open MPI lacks a symbol, or another feature stands in
+//! front of the same function, what the feature has replaced is put back, and the component says which feature is off
+//! and why.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -33,8 +34,8 @@ pub struct Installer<'a> {
     replaced: RefCell<Vec<(Library, &'static CStr, *const c_void)>>,
 }
 
-/// Installs the features in their order; `fits`: the structs are where they are looked for. Returns what is so where they are off,
-/// and why they are.
+/// Installs the features in their order; `fits`: the structs are where they are looked for. Returns what is so where
+/// they are off, and why they are.
 pub fn install(library: &Library, fits: bool, features: &[Feature]) -> Vec<(&'static str, Missing)> {
     let install = |feature: &Feature| {
         let at = Installer { library, replaced: RefCell::default() };
@@ -86,7 +87,8 @@ impl Installer<'_> {
         self.library.predefined(variable).ok_or(variable.missing())
     }
 
-    /// Has the library call `ours` wherever it calls a function, by its table of jumps. Returns what it has called until now.
+    /// Has the library call `ours` wherever it calls a function, by its table of jumps. Returns what it has called
+    /// until now.
     ///
     /// # Errors
     /// It has no such calls, or another feature stands there.

@@ -1,5 +1,5 @@
-//! What ringwatch knows of Open MPI's inside: its symbols, its structs, and how a function of ours is put in front of one of its
-//! own. It imports nothing of ringwatch.
+//! What ringwatch knows of Open MPI's inside: its symbols, its structs, and how a function of ours is put in front of
+//! one of its own. It imports nothing of ringwatch.
 
 #![allow(
     clippy::not_unsafe_ptr_arg_deref,
@@ -34,6 +34,6 @@ pub mod sync;
 pub mod v5_0;
 pub mod wait_sync;
 
-/// Names and structs of the release that this is built for, and whether they are those of the process. Open MPI loads components of its own
-/// release alone.
+/// Names and structs of the release that this is built for, and whether they are those of the process. Open MPI loads
+/// components of its own release alone.
 pub use v5_0::{functions, layout, probe, variables};

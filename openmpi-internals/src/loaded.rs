@@ -157,7 +157,8 @@ fn progress_function(function: Function<unsafe extern "C" fn(Progress) -> c_int>
 /// Release of the Open MPI in this process, e.g. (5, 0, 7).
 pub fn release() -> Option<(u32, u32, u32)> {
     let library = Library::loaded()?;
-    // SAFETY: the standard's function, which may be called at any time, with a buffer of MPI_MAX_LIBRARY_VERSION_STRING.
+    // SAFETY: the standard's function, which may be called at any time, with a buffer of
+    // MPI_MAX_LIBRARY_VERSION_STRING.
     let text = unsafe {
         let function: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int =
             library.standard(c"MPI_Get_library_version")?;
@@ -319,8 +320,9 @@ impl Library {
         self.0 as usize
     }
 
-    /// Has this library call `ours` wherever it calls `name`, which is its own or of a library below it, by its table of jumps.
-    /// Returns what it has called until now, which another library may have defined; `None` if it has no such calls.
+    /// Has this library call `ours` wherever it calls `name`, which is its own or of a library below it, by its table
+    /// of jumps. Returns what it has called until now, which another library may have defined; `None` if it has no such
+    /// calls.
     ///
     /// # Safety
     /// `ours` is a function of the same type, which stays for ever.
@@ -375,7 +377,8 @@ impl Library {
         (!address.is_null()).then_some(address)
     }
 
-    /// Address of a predefined object: a program that names it has it in its own memory, and so have all libraries then.
+    /// Address of a predefined object: a program that names it has it in its own memory, and so have all libraries
+    /// then.
     pub fn predefined<T>(&self, variable: Variable<T>) -> Option<*mut T> {
         // SAFETY: a terminated name, looked for as the dynamic linker does.
         let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, variable.name().as_ptr()) };

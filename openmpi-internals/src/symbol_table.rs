@@ -326,8 +326,9 @@ impl LoadedObject {
         let header = self.address::<u32>(HASHES)?;
         let hash =
             name.to_bytes().iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()));
-        // SAFETY: as required of the caller. Behind four numbers and a filter of 64-bit words are the lists of all names with a hash in one class,
-        // first where each begins among the symbols, then the hashes, of which the last of a list is odd.
+        // SAFETY: as required of the caller. Behind four numbers and a filter of 64-bit words are the lists of all
+        // names with a hash in one class, first where each begins among the symbols, then the hashes, of which the last
+        // of a list is odd.
         unsafe {
             let [classes, first, filter, _] = header.cast::<[u32; 4]>().read();
             let classes_at = header.add(4 + 2 * filter as usize);
@@ -390,8 +391,8 @@ impl Mappings {
         let pages: Option<Vec<_>> = pages.map(|values| Some((self.protection(values[0].0)?, values))).collect();
         for (protection, values) in pages? {
             let first = page(values[0].0) as *mut c_void;
-            // SAFETY: as required of the caller: other threads read the old value or the new one. Protections of a page are
-            // changed to what they were and more.
+            // SAFETY: as required of the caller: other threads read the old value or the new one. Protections of a page
+            // are changed to what they were and more.
             unsafe {
                 let is_protected = protection & libc::PROT_WRITE == 0;
                 if is_protected && libc::mprotect(first, size, protection | libc::PROT_WRITE) != 0 {

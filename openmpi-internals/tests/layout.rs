@@ -1,4 +1,5 @@
-//! What ringwatch says of Open MPI's structs is what the headers of the installed release say: the C compiler compares each line.
+//! What ringwatch says of Open MPI's structs is what the headers of the installed release say: the C compiler compares
+//! each line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -108,7 +109,8 @@ fn each_line_is_what_the_headers_of_the_installed_release_say() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// A struct of c-shims, which declares what Open MPI calls by itself: its name and Open MPI's, and members by both names.
+/// A struct of c-shims, which declares what Open MPI calls by itself: its name and Open MPI's, and members by both
+/// names.
 struct Declared {
     own: &'static str,
     stock: &'static str,

@@ -1,4 +1,5 @@
-//! Open MPI's inside has one place: no other crate has a name of it, or an offset. And the installed release has all names.
+//! Open MPI's inside has one place: no other crate has a name of it, or an offset. And the installed release has all
+//! names.
 
 use std::ffi::{CStr, c_void};
 use std::fs::read_to_string;

@@ -4,14 +4,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Time since the node started. It goes on while the process is stopped and while the node itself sleeps, and is the same
-/// in every process of the node.
+/// Time since the node started. It goes on while the process is stopped and while the node itself sleeps, and is the
+/// same in every process of the node.
 #[must_use]
 pub fn now() -> Duration {
     time_of(ClockId::CLOCK_BOOTTIME)
 }
 
-/// Time since the node started without its sleep, as of the kernel's last tick (1 to 10 ms ago): costs a fraction of [`now`].
+/// Time since the node started without its sleep, as of the kernel's last tick (1 to 10 ms ago): costs a fraction of
+/// [`now`].
 #[must_use]
 pub fn of_last_tick() -> Duration {
     time_of(ClockId::CLOCK_MONOTONIC_COARSE)

@@ -68,8 +68,8 @@ pub enum Fate {
     Unseen,
 }
 
-/// When the process that has this number now started, in clock ticks since the node did: with its number what names it for
-/// good. `None` if there is no such process.
+/// When the process that has this number now started, in clock ticks since the node did: with its number what names it
+/// for good. `None` if there is no such process.
 #[must_use]
 pub fn started(pid: i32) -> Option<u64> {
     Some(read_sample(&File::open(format!("/proc/{pid}/stat")).ok()?)?.started)
@@ -152,17 +152,18 @@ impl Pin {
         self.stopped_in(self.sample()?)
     }
 
-    /// If the process of this sample is stopped, or sleeps in its handler of a crash: which of them, and how much it has done so
-    /// far, which is more whenever it has gone on.
+    /// If the process of this sample is stopped, or sleeps in its handler of a crash: which of them, and how much it
+    /// has done so far, which is more whenever it has gone on.
     #[must_use]
     pub fn halted(&self, sample: Sample) -> Option<(Fate, u64)> {
         let crash = sample.crash.filter(|_| sample.state == b'S').map(|signal| (Fate::Signaled { signal }, sample.ran));
         self.stopped_in(sample).map(|switches| (Fate::Stopped, switches)).or(crash)
     }
 
-    /// If the kernel is writing the core of the process of this sample: what ended it, as far as the kernel says before the core is
-    /// complete (Linux 5.17). Until then its threads wait: its locks have no mark, its connections are open, and nothing else
-    /// shows that it never comes back. More than the sample is read only of a process that is ending.
+    /// If the kernel is writing the core of the process of this sample: what ended it, as far as the kernel says before
+    /// the core is complete (Linux 5.17). Until then its threads wait: its locks have no mark, its connections are
+    /// open, and nothing else shows that it never comes back. More than the sample is read only of a process that is
+    /// ending.
     #[must_use]
     pub fn dumping(&self, sample: Sample) -> Option<Fate> {
         let dumps = sample.is_signaled && self.status().is_some_and(|status| dumps_core(&status));
@@ -200,8 +201,8 @@ impl Pin {
         matches!(poll(&mut waiting, PollTimeout::ZERO), Ok(1..))
     }
 
-    /// How the process is ending, if all of it is: from the moment the kernel has decided so. Not told apart from living
-    /// on is a process that ends with status 0.
+    /// How the process is ending, if all of it is: from the moment the kernel has decided so. Not told apart from
+    /// living on is a process that ends with status 0.
     #[must_use]
     pub fn fate(&self) -> Option<Fate> {
         let sample = self.sample()?;

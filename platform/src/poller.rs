@@ -26,7 +26,8 @@ impl Poller {
         Ok(Self { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, exact: true })
     }
 
-    /// Reports `token`, as a number, whenever the descriptor is readable; ends when the descriptor is closed or removed.
+    /// Reports `token`, as a number, whenever the descriptor is readable; ends when the descriptor is closed or
+    /// removed.
     ///
     /// # Errors
     /// If the kernel refuses.

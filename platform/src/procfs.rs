@@ -19,8 +19,8 @@ pub struct Sample {
     pub started: u64,
     /// Status in the form of waitpid(2); meaningful once the state is `Z`.
     pub exit_code: i32,
-    /// The signal of a crash in whose handler its first thread is, if that will end it when it returns: the handler was for
-    /// once, as Open MPI's is.
+    /// The signal of a crash in whose handler its first thread is, if that will end it when it returns: the handler was
+    /// for once, as Open MPI's is.
     pub crash: Option<i32>,
     /// A signal is ending its first thread, and the others with it: it never comes back from the kernel.
     pub is_signaled: bool,

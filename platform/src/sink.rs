@@ -26,7 +26,8 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Opens a file to append to, and makes its folder, see [`output_file`]. Waits for the file system for a second at most.
+    /// Opens a file to append to, and makes its folder, see [`output_file`]. Waits for the file system for a second at
+    /// most.
     ///
     /// # Errors
     /// If there is something else than a regular file of this user, or the system refuses or does not answer.

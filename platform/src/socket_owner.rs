@@ -1,5 +1,5 @@
-//! The user at the other end of a TCP connection within this host, by the kernel's word. What a process says of itself over
-//! the connection may be a lie; this is not.
+//! The user at the other end of a TCP connection within this host, by the kernel's word. What a process says of itself
+//! over the connection may be a lie; this is not.
 
 use std::io::{self, Error, ErrorKind};
 use std::net::{IpAddr, SocketAddr};

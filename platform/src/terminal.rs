@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// The text with its control characters written as in JSON (`\u001b`), but for the ends of lines. JSON stays what it was.
+/// The text with its control characters written as in JSON (`\u001b`), but for the ends of lines. JSON stays what it
+/// was.
 #[must_use]
 pub fn text(text: &str) -> String {
     escape(text, |c| c.is_control() && c != '\n')

@@ -30,8 +30,8 @@ pub struct Dumper {
 }
 
 impl Dumper {
-    /// Starts it; with `thread`, another one than its first thread is to crash. Nothing, and a word about it, where no core is
-    /// written into a file of the current folder.
+    /// Starts it; with `thread`, another one than its first thread is to crash. Nothing, and a word about it, where no
+    /// core is written into a file of the current folder.
     pub fn start(thread: bool) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
@@ -44,8 +44,8 @@ impl Dumper {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder).expect("the folder is new");
         let (told, word) = pipe2(OFlag::O_CLOEXEC).expect("there are descriptors left");
-        // SAFETY: the child never returns, and needs no lock that another thread may have held but the allocator's, of which the
-        // library takes care.
+        // SAFETY: the child never returns, and needs no lock that another thread may have held but the allocator's, of
+        // which the library takes care.
         match unsafe { fork() }.expect("there is room for a process") {
             ForkResult::Parent { child } => Some(Self { child, word, folder }),
             ForkResult::Child => {

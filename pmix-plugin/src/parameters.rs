@@ -36,8 +36,8 @@ pub fn register() {
     }
 }
 
-/// Refuses unknown names with ringwatch's prefix: in the environment, on the command line of `mpirun` and in the files of
-/// its `--tune`, and in the parameter files of PMIx and Open MPI.
+/// Refuses unknown names with ringwatch's prefix: in the environment, on the command line of `mpirun` and in the files
+/// of its `--tune`, and in the parameter files of PMIx and Open MPI.
 ///
 /// # Errors
 /// A sentence with the first unknown name, and the most similar parameter.

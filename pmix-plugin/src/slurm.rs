@@ -1,8 +1,8 @@
 //! Keeps Slurm and PRRTE from ending a job that goes on, in prterun inside an allocation of Slurm.
 //!
 //! One `srun` starts all daemons. Slurm ends its step when a node of it is lost, unless `srun` has `--no-kill`. And
-//! `srun` ends when its last daemon has: PRRTE 3.0.8 then ends, too (`srun_wait_cb` in `plm_slurm_module.c`), though the
-//! ranks on prterun's node may go on.
+//! `srun` ends when its last daemon has: PRRTE 3.0.8 then ends, too (`srun_wait_cb` in `plm_slurm_module.c`), though
+//! the ranks on prterun's node may go on.
 
 use std::process::{Command, Stdio};
 

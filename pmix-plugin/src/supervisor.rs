@@ -265,8 +265,8 @@ fn see_out(job: &Job) {
                 job.forget_everybody();
             }
         }
-        // PMIx 5.0.7 may wait for ever in PMIx_server_finalize: its thread hangs in `pmix_pending_resolve`, over a request that it
-        // has freed, if a rank of this node died while another one asked for its address.
+        // PMIx 5.0.7 may wait for ever in PMIx_server_finalize: its thread hangs in `pmix_pending_resolve`, over a
+        // request that it has freed, if a rank of this node died while another one asked for its address.
         if runtime.finalizing() && finalizing.get_or_insert_with(Instant::now).elapsed() > LAST_SHUTDOWN {
             environment::remove_session_folder();
             // SAFETY: ends the process. Output of ranks was written before PRRTE began to shut down.

@@ -1,4 +1,5 @@
-//! The structs and constants of PMIx 5 that ringwatch uses (pmix_common.h), as bindgen makes them of the installed headers.
+//! The structs and constants of PMIx 5 that ringwatch uses (pmix_common.h), as bindgen makes them of the installed
+//! headers.
 //!
 //! They are committed, so that a build needs no libclang. A test compares them with a fresh run of bindgen; `cargo test -p pmix-sys
 //! -- --ignored` writes them anew.

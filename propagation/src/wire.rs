@@ -21,9 +21,9 @@
 //! # The body
 //!
 //! Integers of the body are varints: seven bits a byte, the lowest first, the top bit set in all bytes but the last;
-//! signed ones are zigzag-encoded before. One byte integers and the variants below come as they are. An
-//! option is 0, or 1 and the value; a list is its length and its entries. Seqs, counts, `first` and `sent_us` have 64 bits,
-//! parts and ports 16, all others 32.
+//! signed ones are zigzag-encoded before. One byte integers and the variants below come as they are. An option is 0, or
+//! 1 and the value; a list is its length and its entries. Seqs, counts, `first` and `sent_us` have 64 bits, parts and
+//! ports 16, all others 32.
 //!
 //! The variant of an enum is its position; fields follow in the order of their declaration. [`Message`]:
 //!
@@ -75,8 +75,8 @@
 //!
 //! All daemons of a job use the same version, because they come from one installation; another one is
 //! [refused](Rejected::Version). New variants go to the end and keep the version. A field that is added, removed or
-//! changed makes a new version: 2 added `left`, `universe` and `route` to a notice, and the receiver to the MAC; 3 added
-//! the receiver's incarnation.
+//! changed makes a new version: 2 added `left`, `universe` and `route` to a notice, and the receiver to the MAC; 3
+//! added the receiver's incarnation.
 //!
 //! # Protection by the envelope
 //!
@@ -84,8 +84,8 @@
 //! datagrams, and repetitions are refused: per sender a new incarnation replaces older ones, and within one a
 //! [window](Rejected::Replayed) of about 2,000 counters permits reordering. A datagram for one node is invalid at every
 //! other. A datagram for an earlier incarnation of a node is [refused](Rejected::OtherLife) by the current one, which
-//! cannot know what that one had received. So a datagram from before a restart proves nothing after it. Its sender gets a
-//! [`Message::NewLife`], whose envelope contains the current incarnation. The content is not secret.
+//! cannot know what that one had received. So a datagram from before a restart proves nothing after it. Its sender gets
+//! a [`Message::NewLife`], whose envelope contains the current incarnation. The content is not secret.
 
 mod window;
 
@@ -125,8 +125,8 @@ impl Sealer {
         Sealer { job, key, me, incarnation, counter: 0 }
     }
 
-    /// Replaces the content of `buffer` by the next envelope, for this [life](Opener::life_of) of node `to`. Allocates only
-    /// if the capacity does not suffice.
+    /// Replaces the content of `buffer` by the next envelope, for this [life](Opener::life_of) of node `to`. Allocates
+    /// only if the capacity does not suffice.
     ///
     /// A message too large for [`MAX_LEN`] is written nevertheless, and every [`Opener`] refuses it.
     pub fn seal(&mut self, to: NodeId, life: u32, message: &Message, buffer: &mut Vec<u8>) {
@@ -275,8 +275,8 @@ fn mac(key: &[u8; 32], signed: &[u8], to: NodeId) -> [u8; MAC_LEN] {
     *hash.as_bytes().first_chunk().expect("a hash is longer than the MAC")
 }
 
-/// Compares in constant time, so that a MAC cannot be guessed byte by byte: blake3 compares whole hashes that way, hence
-/// both sides are padded to one.
+/// Compares in constant time, so that a MAC cannot be guessed byte by byte: blake3 compares whole hashes that way,
+/// hence both sides are padded to one.
 fn is_equal(a: &[u8; MAC_LEN], b: &[u8; MAC_LEN]) -> bool {
     let widen = |mac: &[u8; MAC_LEN]| {
         let mut bytes = [0; blake3::OUT_LEN];

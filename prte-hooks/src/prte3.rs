@@ -29,8 +29,8 @@ mod state {
     pub const JOB_FORCED_EXIT: c_int = 64;
     /// `PRTE_JOB_STATE_ABORT_ORDERED`
     pub const JOB_ABORT_ORDERED: c_int = 61;
-    /// `PRTE_JOB_STATE_` `FAILED_TO_START`, `NEVER_LAUNCHED`, `FAILED_TO_LAUNCH`, `ALLOC_FAILED`, `MAP_FAILED`, `CANNOT_LAUNCH`
-    /// and `FILES_POSN_FAILED`
+    /// `PRTE_JOB_STATE_` `FAILED_TO_START`, `NEVER_LAUNCHED`, `FAILED_TO_LAUNCH`, `ALLOC_FAILED`, `MAP_FAILED`,
+    /// `CANNOT_LAUNCH` and `FILES_POSN_FAILED`
     pub const JOB_NEVER_RAN: [c_int; 7] = [53, 60, 63, 68, 69, 70, 71];
     use std::ffi::c_int;
 }
@@ -184,8 +184,8 @@ impl Runtime for Prte3 {
 
     fn job_variable(&self, nspace: &CStr, name: &CStr) -> Option<String> {
         let job = self.job?;
-        // SAFETY: the function's own address, in a release with such jobs; the string is PRRTE's, and is copied while its
-        // thread waits.
+        // SAFETY: the function's own address, in a release with such jobs; the string is PRRTE's, and is copied while
+        // its thread waits.
         unsafe {
             let value = prte::rw_prte3_job_variable(job, nspace.as_ptr(), name.as_ptr());
             (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())

@@ -54,8 +54,8 @@ pub trait Runtime: Send + Sync {
     fn job_variable(&self, nspace: &CStr, name: &CStr) -> Option<String>;
     /// Reports events to the plugin before PRRTE acts on them: errors and ends of processes to `rw_plugin_proc_state`,
     /// unsendable messages to `rw_plugin_send_failed`, and jobs that are to be mapped, are mapped, have failed or ended
-    /// to `rw_plugin_postpones_map`, `rw_plugin_refuses`, `rw_plugin_job_failed`, `rw_plugin_awaits_output` and `rw_plugin_goes_on`. Only
-    /// while PRRTE's own thread waits.
+    /// to `rw_plugin_postpones_map`, `rw_plugin_refuses`, `rw_plugin_job_failed`, `rw_plugin_awaits_output` and
+    /// `rw_plugin_goes_on`. Only while PRRTE's own thread waits.
     fn watch_processes(&self) -> bool;
     /// Answers daemons that request a process's addresses that there are none, if `rw_plugin_has_ended` says so. Only
     /// while PRRTE's own thread waits.

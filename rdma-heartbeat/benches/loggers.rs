@@ -1,5 +1,5 @@
-//! What event loggers cost: real `ringwatchd` of one host, and ranks that save determinants as fast as they become stable. Prints a
-//! line of JSON per figure.
+//! What event loggers cost: real `ringwatchd` of one host, and ranks that save determinants as fast as they become
+//! stable. Prints a line of JSON per figure.
 //!
 //! ```text
 //! cargo bench -p rdma-heartbeat --bench loggers -- --nodes 3 --failures 1 --clients 4 --batch 10 --seconds 2

@@ -1,5 +1,5 @@
-//! Writers and stores of event loggers on a network that loses, doubles and reorders, with processes that come and go: whatever a
-//! process is told to be stable, every later one finds.
+//! Writers and stores of event loggers on a network that loses, doubles and reorders, with processes that come and go:
+//! whatever a process is told to be stable, every later one finds.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,4 +1,5 @@
-//! What `ringwatchd` is allowed to do, what it says when that is little, and what other users are allowed to do with it.
+//! What `ringwatchd` is allowed to do, what it says when that is little, and what other users are allowed to do with
+//! it.
 
 mod cluster;
 

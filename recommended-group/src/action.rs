@@ -35,8 +35,8 @@ pub enum Action {
         /// Whether it has passed.
         passed: bool,
     },
-    /// A process has left the group (odd) or come back (even). Comes again after [`Action::Round`] for members of the view that
-    /// have left since it was made.
+    /// A process has left the group (odd) or come back (even). Comes again after [`Action::Round`] for members of the
+    /// view that have left since it was made.
     Changed {
         /// The process.
         rank: Rank,

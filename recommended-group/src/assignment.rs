@@ -1,7 +1,8 @@
 //! Who tests whom: all each other, or VCube.
 //!
-//! With VCube (Duarte, Bona and Ruoso 2014) a process is tested by the first member of each of its log2 N clusters, so that there
-//! are at most N log2 N tests in an interval. All clusters have their turn in each interval here; in VCube one has.
+//! With VCube (Duarte, Bona and Ruoso 2014) a process is tested by the first member of each of its log2 N clusters, so
+//! that there are at most N log2 N tests in an interval. All clusters have their turn in each interval here; in VCube
+//! one has.
 
 use crate::cluster::{cluster, dimension};
 use crate::group::Group;

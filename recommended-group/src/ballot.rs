@@ -1,9 +1,9 @@
 //! The leader counts votes on a return.
 //!
-//! A ballot is bound to the process, its counter, and all counters of the leader. Whoever knows other counters does not agree, so
-//! that those who agree have the same group as the leader. When the leader's counters change it starts again. So a ballot of a
-//! leader that was lost cannot be carried to an end by another one, and two leaders cannot bring a process back twice: the
-//! outcome is an absolute counter.
+//! A ballot is bound to the process, its counter, and all counters of the leader. Whoever knows other counters does not
+//! agree, so that those who agree have the same group as the leader. When the leader's counters change it starts again.
+//! So a ballot of a leader that was lost cannot be carried to an end by another one, and two leaders cannot bring a
+//! process back twice: the outcome is an absolute counter.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,13 @@
 //! How the members agree on a view.
 //!
-//! The leader waits for all members of the present view that are still in the group, proposes the next view, and tells that it is
-//! agreed when all its members in the group have accepted it. A new leader asks all of the group first, and proposes again what
-//! one of them has accepted in the highest attempt. So it is Paxos where one answer is enough to find a value and all are needed
-//! to choose one: a group may shrink to one process. Two groups that do not hear each other may agree on different views; the
-//! attempts tell these apart.
+//! The leader waits for all members of the present view that are still in the group, proposes the next view, and tells
+//! that it is agreed when all its members in the group have accepted it. A new leader asks all of the group first, and
+//! proposes again what one of them has accepted in the highest attempt. So it is Paxos where one answer is enough to
+//! find a value and all are needed to choose one: a group may shrink to one process. Two groups that do not hear each
+//! other may agree on different views; the attempts tell these apart.
 //!
-//! Nobody waits for a process that is not in the group, nor for one that has come back and whose program is not there yet.
+//! Nobody waits for a process that is not in the group, nor for one that has come back and whose program is not there
+//! yet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

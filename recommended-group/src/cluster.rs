@@ -16,8 +16,9 @@ pub fn dimension(count: u32) -> u32 {
     count.next_power_of_two().trailing_zeros()
 }
 
-/// Who does the work of slot `v`: process v if it is recommended, else the first recommended one of its clusters, the smallest
-/// cluster first. None if nobody is recommended. (The papers' `replace`; their `partner` leaves exchanges out and is not used.)
+/// Who does the work of slot `v`: process v if it is recommended, else the first recommended one of its clusters, the
+/// smallest cluster first. None if nobody is recommended. (The papers' `replace`; their `partner` leaves exchanges out
+/// and is not used.)
 pub fn owner(v: Rank, dimension: u32, is_recommended: impl Fn(Rank) -> bool) -> Option<Rank> {
     let others = (1..=dimension).flat_map(|s| cluster(v, s));
     std::iter::once(v).chain(others).find(|rank| is_recommended(*rank))

@@ -23,8 +23,8 @@ pub struct Config {
     pub patience: u32,
     /// Who tests whom.
     pub assignment: Assignment,
-    /// So many intervals in a row a tester believes that it is slow itself, when more than half of the members whom it tests fail,
-    /// of at least three. 0: never, as in the paper.
+    /// So many intervals in a row a tester believes that it is slow itself, when more than half of the members whom it
+    /// tests fail, of at least three. 0: never, as in the paper.
     pub doubts: u32,
     /// Whether the smallest process that answers makes a new group when the group is empty.
     pub founds: bool,

@@ -1,8 +1,8 @@
 //! The threshold of a reply follows the replies: algorithm 1 of the paper, for one tester and one tested process.
 //!
-//! It is TCP's estimate (Jacobson and Karels) with a tolerance. Printed, it starts with zeros, so that even a constant process
-//! fails the second test. Here the first reply is the mean and half of it the variance, as in RFC 6298; for the first test the
-//! threshold is a parameter.
+//! It is TCP's estimate (Jacobson and Karels) with a tolerance. Printed, it starts with zeros, so that even a constant
+//! process fails the second test. Here the first reply is the mean and half of it the variance, as in RFC 6298; for the
+//! first test the threshold is a parameter.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! News for all members, over a graph that survives crashes: the reliable broadcast of the paper.
 //!
-//! The participants are the members as the origin saw them, so that those who leave hear it, too. Everybody passes on the first
-//! copy over the circulant graph of [`propagation::graph`]. What a crash or a lost message leaves out is found by the next test.
+//! The participants are the members as the origin saw them, so that those who leave hear it, too. Everybody passes on
+//! the first copy over the circulant graph of [`propagation::graph`]. What a crash or a lost message leaves out is
+//! found by the next test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! The dynamic group of recommended processes (Camargo and Duarte, JBCS 24:5, 2018; Camargo, PhD thesis, UFPR 2017, chapter 4)
-//! as a state machine without I/O.
+//! The dynamic group of recommended processes (Camargo and Duarte, JBCS 24:5, 2018; Camargo, PhD thesis, UFPR 2017,
+//! chapter 4) as a state machine without I/O.
 //!
-//! Processes test each other at intervals. Whoever fails the test of a member leaves the group; whoever passes some tests in a
-//! row is voted back. A program runs in rounds, each mapped on the members of a view that all of them agree on. Time and messages
-//! come in, [`action::Action`]s come out.
+//! Processes test each other at intervals. Whoever fails the test of a member leaves the group; whoever passes some
+//! tests in a row is voted back. A program runs in rounds, each mapped on the members of a view that all of them agree
+//! on. Time and messages come in, [`action::Action`]s come out.
 //!
 //! | module | idea |
 //! |---|---|

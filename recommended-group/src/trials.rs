@@ -87,7 +87,8 @@ impl Trials {
         !self.is_closed
     }
 
-    /// Ends the tests. Who has not answered has failed. None: the tester distrusts itself, and the interval counts for nothing.
+    /// Ends the tests. Who has not answered has failed. None: the tester distrusts itself, and the interval counts for
+    /// nothing.
     pub fn close(&mut self, doubts: u32) -> Option<Vec<Rank>> {
         self.is_closed = true;
         let mut failed = std::mem::take(&mut self.failed);

@@ -1,7 +1,7 @@
 //! Replicated ranks: each rank of a program runs in two or three processes, and what these send is compared.
 //!
-//! The layer of [`virtual_ranks`] makes messages between ranks of all that communicates. The machine of [`replication`] says what
-//! goes to which process, and what the program gets.
+//! The layer of [`virtual_ranks`] makes messages between ranks of all that communicates. The machine of [`replication`]
+//! says what goes to which process, and what the program gets.
 //!
 //! | module | idea |
 //! |---|---|

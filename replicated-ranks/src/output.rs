@@ -1,5 +1,5 @@
-//! Standard output of the program goes into a terminal or pipe of this process, from which a thread reads it. It leaves in calls of
-//! MPI, as [`printing`](crate::printing) says.
+//! Standard output of the program goes into a terminal or pipe of this process, from which a thread reads it. It leaves
+//! in calls of MPI, as [`printing`](crate::printing) says.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -59,7 +59,8 @@ impl Output {
         flush_streams();
     }
 
-    /// The program prints nothing more before the end of MPI. What comes later leaves at once, if this replica prints it.
+    /// The program prints nothing more before the end of MPI. What comes later leaves at once, if this replica prints
+    /// it.
     pub fn end(&mut self, prints: bool) {
         let Some(thread) = self.thread.take() else { return };
         flush_streams();

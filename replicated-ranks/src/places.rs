@@ -1,8 +1,9 @@
 //! Which process is which replica.
 //!
-//! The processes are the first replicas of all ranks, then the second ones, then the third ones. Where replicas of a rank would share a
-//! node so, the processes are taken node by node in place of their own order. Replicas of a rank are then as many processes apart as
-//! there are ranks, and share a node only where that has more processes than the program has ranks.
+//! The processes are the first replicas of all ranks, then the second ones, then the third ones. Where replicas of a
+//! rank would share a node so, the processes are taken node by node in place of their own order. Replicas of a rank are
+//! then as many processes apart as there are ranks, and share a node only where that has more processes than the
+//! program has ranks.
 
 use replication::replicas::{Degrees, Replica};
 

@@ -1,8 +1,9 @@
 //! What a rank prints is compared, and appears once: a state machine without I/O.
 //!
-//! The lowest living replica prints. It says up to where it is going to, the others answer with the digest of the same text, and then
-//! it prints. So a successor knows from where to go on: from the lowest place that all have answered about. Only a death in the moment
-//! between the last answer and the printing loses text. Text that differs is told once: a program may print times of its own.
+//! The lowest living replica prints. It says up to where it is going to, the others answer with the digest of the same
+//! text, and then it prints. So a successor knows from where to go on: from the lowest place that all have answered
+//! about. Only a death in the moment between the last answer and the printing loses text. Text that differs is told
+//! once: a program may print times of its own.
 
 use event_log::protocol::units::Channel;
 use replication::digest::{Digest, digest};

@@ -60,7 +60,8 @@ pub enum Call<P> {
         /// What this process would return.
         own: u64,
     },
-    /// The end: returns when all messages are verified, those that this replica has received and those that it has sent.
+    /// The end: returns when all messages are verified, those that this replica has received and those that it has
+    /// sent.
     Finalize,
 }
 

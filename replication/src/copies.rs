@@ -1,7 +1,7 @@
 //! The copies of one message at a receiver, and what they say together (figures 4.1 and 4.3 of the thesis).
 //!
-//! A copy or a digest is the *vote* of its sender. What is right is what most of the senders have sent, of those that live or
-//! have voted. All votes are compared, also those that come after the message is confirmed.
+//! A copy or a digest is the *vote* of its sender. What is right is what most of the senders have sent, of those that
+//! live or have voted. All votes are compared, also those that come after the message is confirmed.
 
 use event_log::protocol::units::Channel;
 
@@ -191,10 +191,10 @@ impl<P: Data> Copies<P> {
 
     /// The channel of the copy that the program may get now.
     ///
-    /// A method that is not lazy gives what is settled. A lazy one gives an early copy, unless copies differ already. With three
-    /// senders that is the copy of the receiver's own number `me`, or one on which two agree: so a corrupt sender gets to one
-    /// replica of the receiver at most, and the two others outvote it. Where the receiver has fewer than three replicas nobody
-    /// would outvote it, and it waits.
+    /// A method that is not lazy gives what is settled. A lazy one gives an early copy, unless copies differ already.
+    /// With three senders that is the copy of the receiver's own number `me`, or one on which two agree: so a corrupt
+    /// sender gets to one replica of the receiver at most, and the two others outvote it. Where the receiver has fewer
+    /// than three replicas nobody would outvote it, and it waits.
     pub fn usable<V: Variant>(&self, method: Method, living: Indices, receivers: Indices, me: u8) -> Option<Channel> {
         self.choose::<V>(method, living, receivers, me).map(|(_, channel)| channel)
     }

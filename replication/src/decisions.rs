@@ -1,8 +1,8 @@
 //! Outcomes that the program does not determine: the lowest living replica of a rank decides, the others follow.
 //!
-//! Each replica tells all others of its rank what it knows. Nothing leaves a replica before all living ones know the decisions on
-//! which it may depend. So a decision that somebody outside can have seen the effect of is not forgotten while a replica lives. A
-//! successor decides when it has what each of the others knew: then all have the same past.
+//! Each replica tells all others of its rank what it knows. Nothing leaves a replica before all living ones know the
+//! decisions on which it may depend. So a decision that somebody outside can have seen the effect of is not forgotten
+//! while a replica lives. A successor decides when it has what each of the others knew: then all have the same past.
 
 use std::collections::VecDeque;
 

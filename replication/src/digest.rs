@@ -1,7 +1,7 @@
 //! The hash of a message: xxh3 with 128 bits.
 //!
-//! It has to find flipped bits, not forgeries: what passes between ranks is not authenticated by it. Two different messages have
-//! the same digest with a probability of about 2^-128. Measured with `cargo bench -p replication`.
+//! It has to find flipped bits, not forgeries: what passes between ranks is not authenticated by it. Two different
+//! messages have the same digest with a probability of about 2^-128. Measured with `cargo bench -p replication`.
 
 use event_log::protocol::units::Channel;
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use xxhash_rust::xxh3::Xxh3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Digest(pub u128);
 
-/// Makes a digest of the pieces of a message, in any division: what is packed of a derived datatype piece by piece has the digest
-/// of the whole.
+/// Makes a digest of the pieces of a message, in any division: what is packed of a derived datatype piece by piece has
+/// the digest of the whole.
 pub struct Digester(Box<Xxh3>);
 
 impl Digester {

@@ -1,4 +1,5 @@
-//! Messages of all sources at a receiver. Those of one source become ready in the order of sending, whatever copies come first.
+//! Messages of all sources at a receiver. Those of one source become ready in the order of sending, whatever copies
+//! come first.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Replicated ranks whose messages are compared before or after they are used (Ford, *Lazy Fault Detection for Redundant MPI*,
-//! Cal Poly 2016), as a state machine without I/O.
+//! Replicated ranks whose messages are compared before or after they are used (Ford, *Lazy Fault Detection for
+//! Redundant MPI*, Cal Poly 2016), as a state machine without I/O.
 //!
-//! Calls of a program, messages of other replicas and deaths come in, actions come out. A process, the simulator and the tests
-//! run the same code.
+//! Calls of a program, messages of other replicas and deaths come in, actions come out. A process, the simulator and
+//! the tests run the same code.
 //!
 //! | module | idea |
 //! |---|---|

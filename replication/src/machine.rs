@@ -23,7 +23,8 @@ use crate::variant::{Rule, Sound, Variant};
 pub struct Bound {
     /// Messages that the program has got and that are not verified: at the bound a receive waits until one is.
     pub unverified: u64,
-    /// Bytes of sent messages that receivers have not verified: above the bound a send waits. One message is always taken.
+    /// Bytes of sent messages that receivers have not verified: above the bound a send waits. One message is always
+    /// taken.
     pub kept: u64,
 }
 
@@ -82,7 +83,8 @@ pub struct Machine<P, V = Sound> {
     decisions: Decisions,
     pending: Option<Pending<P>>,
     out: Vec<Action<P>>,
-    /// Whether the others of the rank are to be told what this replica knows. A decision that it has made tells that by itself.
+    /// Whether the others of the rank are to be told what this replica knows. A decision that it has made tells that by
+    /// itself.
     has_learnt: bool,
     /// Those that were asked for a report and have not sent one since.
     pressed: Vec<Replica>,

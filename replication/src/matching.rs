@@ -1,9 +1,9 @@
-//! Which message a receive gets (MPI 4.1, 3.5): the first one that fits, of those of each source in the order of sending; and
-//! which receive gets a message: the first posted one that it fits.
+//! Which message a receive gets (MPI 4.1, 3.5): the first one that fits, of those of each source in the order of
+//! sending; and which receive gets a message: the first posted one that it fits.
 //!
-//! A receive that names its source gets the same message at all replicas. One from any source gets the one that arrives first at
-//! the replica that decides; at the others it waits for the decision. Until then it may get any message that fits it, so no later
-//! receive gets one of those.
+//! A receive that names its source gets the same message at all replicas. One from any source gets the one that arrives
+//! first at the replica that decides; at the others it waits for the decision. Until then it may get any message that
+//! fits it, so no later receive gets one of those.
 
 use std::collections::BTreeMap;
 
@@ -109,8 +109,8 @@ impl Matching {
         place.map(|place| self.posted.remove(place)).is_some()
     }
 
-    /// Takes a receive back that had no message at the replica that decides. If it has one here, later receives may have to get other
-    /// messages than they have: they are matched again. The program has seen none of those.
+    /// Takes a receive back that had no message at the replica that decides. If it has one here, later receives may
+    /// have to get other messages than they have: they are matched again. The program has seen none of those.
     pub fn take_back(&mut self, request: Request) {
         if self.withdraw(request) {
             return;

@@ -70,8 +70,8 @@ pub enum Duty {
 
 /// What replica `me` of the sender owes replica `to` of the receiver while these senders live.
 ///
-/// With digests the k-th living sender sends the message to the receiver of its number, and the digest to the next one. So each
-/// receiver has two senders. The only sender alive sends the message to all.
+/// With digests the k-th living sender sends the message to the receiver of its number, and the digest to the next one.
+/// So each receiver has two senders. The only sender alive sends the message to all.
 pub fn duty(method: Method, senders: Indices, me: u8, to: u8) -> Duty {
     if !method.sends_digests() {
         return Duty::Full;

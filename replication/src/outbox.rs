@@ -1,5 +1,5 @@
-//! What a sender keeps until all replicas of the receiver have settled it: to send what a dead replica owed, and to answer who
-//! asks.
+//! What a sender keeps until all replicas of the receiver have settled it: to send what a dead replica owed, and to
+//! answer who asks.
 //!
 //! The program may change its buffer as soon as the send has returned, so what is kept is a copy.
 

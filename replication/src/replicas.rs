@@ -1,7 +1,7 @@
 //! How many replicas each rank has, and which of them live.
 //!
-//! Processes are numbered by replica first: the first replicas of all ranks, in the order of ranks, then the second ones, then
-//! the third ones. So a job without replicas numbers its processes as before.
+//! Processes are numbered by replica first: the first replicas of all ranks, in the order of ranks, then the second
+//! ones, then the third ones. So a job without replicas numbers its processes as before.
 
 use event_log::determinant::Rank;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! HyperQuickSort (Wagar 1987) that maps each round anew on the recommended processes (Camargo and Duarte 2018).
 //!
-//! There are 2^d slots, each with a list. In round s, from d down to 1, the slots of a cluster of 2^s split their lists by one
-//! pivot and exchange halves across bit s - 1. A slot whose process is not recommended is looked after by another one, which
-//! reads the slot's file.
+//! There are 2^d slots, each with a list. In round s, from d down to 1, the slots of a cluster of 2^s split their lists
+//! by one pivot and exchange halves across bit s - 1. A slot whose process is not recommended is looked after by
+//! another one, which reads the slot's file.
 //!
 //! | module | idea |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Discrete-event simulation of the protocol in [`propagation`], and the figures of the paper.
 //!
-//! The members are those of `ringwatchd`; the simulator owns the time (whole nanoseconds), the network, the failures and
-//! all chance. A run is a function of its [`Scenario`], bit for bit:
+//! The members are those of `ringwatchd`; the simulator owns the time (whole nanoseconds), the network, the failures
+//! and all chance. A run is a function of its [`Scenario`], bit for bit:
 //!
 //! ```
 //! use simulator::{Scenario, run};

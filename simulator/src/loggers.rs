@@ -1,7 +1,7 @@
 //! Event loggers by themselves: ranks that save one determinant, wait until it is stable, and save the next one.
 //!
-//! The machines are those of [`event_log`]; the simulator owns the time, the processors and the network. What a message takes
-//! is a parameter, [`Costs`], with its source.
+//! The machines are those of [`event_log`]; the simulator owns the time, the processors and the network. What a message
+//! takes is a parameter, [`Costs`], with its source.
 //!
 //! | module | one idea |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The dynamic group of recommended processes over time: the machines of [`recommended_group`], one process on each host.
+//! The dynamic group of recommended processes over time: the machines of [`recommended_group`], one process on each
+//! host.
 //!
 //! The simulator owns the time, the network, the load of the hosts, and who is killed or stopped.
 //!

@@ -1,4 +1,5 @@
-//! HyperQuickSort on a group of recommended processes: features B01 to B10 of the specification that concern the machine.
+//! HyperQuickSort on a group of recommended processes: features B01 to B10 of the specification that concern the
+//! machine.
 #![allow(missing_docs)]
 
 use recommended_group::cluster::owner;
@@ -70,9 +71,9 @@ fn b03_the_pivot_is_the_median_of_the_lowest_slot_of_each_cluster() {
     }
 }
 
-/// Round `s` of 2^dimension slots with every set of bad processes must come to the same lists as without bad processes. As the
-/// lists after a round do not depend on who has made them, this covers every sequence of sets. The lists are those that a sort
-/// has before round `s`.
+/// Round `s` of 2^dimension slots with every set of bad processes must come to the same lists as without bad processes.
+/// As the lists after a round do not depend on who has made them, this covers every sequence of sets. The lists are
+/// those that a sort has before round `s`.
 fn every_set(dimension: u32, step: usize, seeds: u64) {
     let slots = 1_u32 << dimension;
     for seed in 0..seeds {

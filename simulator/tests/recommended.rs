@@ -78,8 +78,8 @@ fn killed_and_stopped_processes_leave_and_those_that_go_on_come_back() {
     }
 }
 
-/// The thesis's annex A counts some messages and not others: a sender's copy to itself with consensus, no message to the
-/// sequencer with UB, and of Paxos what the leader sends in the two phases.
+/// The thesis's annex A counts some messages and not others: a sender's copy to itself with consensus, no message to
+/// the sequencer with UB, and of Paxos what the leader sends in the two phases.
 #[test]
 fn t36_messages_of_the_atomic_broadcasts_are_as_many_as_the_formulas_have() {
     for (members, consensus, unicast, both) in

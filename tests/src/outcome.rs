@@ -128,8 +128,8 @@ impl Outcome {
         self.left_nothing()
     }
 
-    /// Whether a line of the output is this one. After a help message of a rank, PMIx 5.0.7 writes the NUL at its end before
-    /// that rank's next line (plog_stdfd.c:147, pmix_iof.c:1666).
+    /// Whether a line of the output is this one. After a help message of a rank, PMIx 5.0.7 writes the NUL at its end
+    /// before that rank's next line (plog_stdfd.c:147, pmix_iof.c:1666).
     fn is_line(&self, known: &str, line: &str) -> bool {
         let help = self.stderr.lines().any(|line| line.starts_with("----------"));
         known == line || (help && known.strip_prefix('\0') == Some(line))
@@ -192,8 +192,8 @@ impl Outcome {
             .map(|e| e.at)
     }
 
-    /// Every survivor was told within `limit` of `since`. Who was not says how long others kept it from a processor meanwhile,
-    /// and how long it ran.
+    /// Every survivor was told within `limit` of `since`. Who was not says how long others kept it from a processor
+    /// meanwhile, and how long it ran.
     pub fn told_within(&self, dead: &[u32], since: Duration, limit: Duration) -> &Self {
         let survivors = self.survivors(dead);
         let told = |rank: &u32| self.diaries.first(*rank, "error").map(|entry| entry.at.saturating_sub(since));
@@ -300,8 +300,8 @@ impl Outcome {
         self.require(left.is_empty(), &format!("no file of the job is left, not {left:?}"))
     }
 
-    /// With what is in them, which says whose they are. Two kinds do not count: the folder of a runtime daemon that was lost,
-    /// and what was left where nobody was who could tidy up. Names have the host where they have one.
+    /// With what is in them, which says whose they are. Two kinds do not count: the folder of a runtime daemon that was
+    /// lost, and what was left where nobody was who could tidy up. Names have the host where they have one.
     fn files_left(&self) -> Vec<PathBuf> {
         let is_excused = |path: &PathBuf| {
             let hosts = if path.starts_with("/dev/shm") { &self.killed } else { &self.lost };

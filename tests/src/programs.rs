@@ -74,8 +74,8 @@ pub fn compile_library(name: &str, compiler: &str) -> PathBuf {
     target
 }
 
-/// Compiles one of the Fortran programs of this package, with `BINDING` defined as this number: 1 is mpif.h, 2 is "use mpi",
-/// 3 is "use mpi_f08".
+/// Compiles one of the Fortran programs of this package, with `BINDING` defined as this number: 1 is mpif.h, 2 is "use
+/// mpi", 3 is "use mpi_f08".
 ///
 /// # Panics
 /// If it does not compile.

@@ -7,7 +7,8 @@ use crate::clock::wait_until;
 use crate::job::Job;
 use crate::running::Running;
 
-/// A thread of each process that is a rank, from the end of its `MPI_Init` on; as many bytes of its name as Linux keeps.
+/// A thread of each process that is a rank, from the end of its `MPI_Init` on; as many bytes of its name as Linux
+/// keeps.
 const THREAD: &str = "ringwatch-outpu";
 
 /// A job of so many ranks, and of so many spares behind them, on four hosts.

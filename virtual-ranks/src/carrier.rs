@@ -103,8 +103,8 @@ impl Carrier {
         (code != 0 || has_ended != 0).then_some(code == 0)
     }
 
-    /// One turn, in which at most one more message is taken. Returns the messages that are there, with their senders, and whether
-    /// somebody has died.
+    /// One turn, in which at most one more message is taken. Returns the messages that are there, with their senders,
+    /// and whether somebody has died.
     pub fn turn(&mut self) -> (Vec<(u32, Vec<u8>)>, bool) {
         // A test is a look at the whole network: the first that has not left is the last in this turn.
         while let Some(mut sending) = self.sending.pop_front() {
@@ -113,7 +113,8 @@ impl Carrier {
                 break;
             }
         }
-        // One at a time: a look that finds nothing may give the processor away, and the program may have what it waits for.
+        // One at a time: a look that finds nothing may give the processor away, and the program may have what it waits
+        // for.
         let is_refused = self.take().is_err();
         let somebody_died = SOMEBODY_DIED.load(Ordering::Relaxed) && SOMEBODY_DIED.swap(false, Ordering::AcqRel);
         (self.received(), is_refused || somebody_died)

@@ -1,9 +1,9 @@
 //! Communicators as the program sees them: of its ranks, whatever processes these are.
 //!
-//! A handle of a communicator that the program has made is one of a communicator of this process alone, which keeps what belongs to
-//! the handle: error handler, attributes, name. Members talk under its number. The first of the members that make it gives it, of
-//! numbers that are this rank's alone. So no two communicators have the same, but those that are made together and have no member
-//! in common.
+//! A handle of a communicator that the program has made is one of a communicator of this process alone, which keeps
+//! what belongs to the handle: error handler, attributes, name. Members talk under its number. The first of the members
+//! that make it gives it, of numbers that are this rank's alone. So no two communicators have the same, but those that
+//! are made together and have no member in common.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -109,7 +109,8 @@ impl Comms {
         self.by_handle.values().map(|comm| comm.number).collect()
     }
 
-    /// The lowest number that this process has not used, and how many collective operations of each communicator have begun.
+    /// The lowest number that this process has not used, and how many collective operations of each communicator have
+    /// begun.
     pub fn positions(&self) -> (u32, Vec<(u32, c_int)>) {
         (self.next, self.by_handle.values().map(|comm| (comm.number, comm.operations())).collect())
     }

@@ -138,7 +138,8 @@ impl Data {
         }
     }
 
-    /// The data of a buffer as a message that a protocol keeps, behind a header: the only copy where the datatype has no gaps.
+    /// The data of a buffer as a message that a protocol keeps, behind a header: the only copy where the datatype has
+    /// no gaps.
     ///
     /// # Errors
     /// As of [`read`](Self::read).
@@ -196,7 +197,8 @@ impl Data {
         Ok(status.count)
     }
 
-    /// Bytes from the first item of a datatype to the next, and the bytes that `count` items need, with where they begin.
+    /// Bytes from the first item of a datatype to the next, and the bytes that `count` items need, with where they
+    /// begin.
     pub(crate) fn span(&self, datatype: Object, count: usize) -> (isize, usize, isize) {
         let (mut low, mut extent, mut true_low, mut true_extent) = (0, 0, 0, 0);
         // SAFETY: a datatype, and room for the answers.

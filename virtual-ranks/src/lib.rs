@@ -1,7 +1,8 @@
-//! Ranks of a program that are not processes: one layer in front of MPI's functions for all protocols that replace or repeat ranks.
+//! Ranks of a program that are not processes: one layer in front of MPI's functions for all protocols that replace or
+//! repeat ranks.
 //!
-//! The layer stands in front of the functions of MPI that communicate. Each is made of messages between ranks of the program, which a
-//! [`Protocol`](protocol::Protocol) carries.
+//! The layer stands in front of the functions of MPI that communicate. Each is made of messages between ranks of the
+//! program, which a [`Protocol`](protocol::Protocol) carries.
 //!
 //! | module | idea |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! A collective operation of a communicator, from its start to its end: steps that are left, and what it keeps for them.
+//! A collective operation of a communicator, from its start to its end: steps that are left, and what it keeps for
+//! them.
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};

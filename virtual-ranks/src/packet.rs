@@ -1,4 +1,5 @@
-//! The bytes of a message between processes: a header of the protocol's, and the data. What a protocol keeps is sent from there.
+//! The bytes of a message between processes: a header of the protocol's, and the data. What a protocol keeps is sent
+//! from there.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The name of a rank's node, which is that of its first process for ever: a program may choose its partners by it, and a
-//! replacement on another node has to choose the same ones.
+//! The name of a rank's node, which is that of its first process for ever: a program may choose its partners by it, and
+//! a replacement on another node has to choose the same ones.
 
 use std::ffi::c_int;
 

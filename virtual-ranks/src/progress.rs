@@ -6,8 +6,8 @@
 //! | tests or probes | go on with what has arrived |
 //! | another one | rest |
 //!
-//! A replacement or a replica does the same: an operation goes on by calls of the protocol alone, which determines in which order
-//! messages are seen where there is more than one to wait for. So the layer is a part of the program.
+//! A replacement or a replica does the same: an operation goes on by calls of the protocol alone, which determines in
+//! which order messages are seen where there is more than one to wait for. So the layer is a part of the program.
 
 use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
@@ -158,7 +158,8 @@ fn advance(layer: &'static Layer, operation: &mut Operation) -> Result<Option<Re
             }
             Step::Combine { lower, higher } => {
                 let (count, datatype) = (lower.count, lower.datatype);
-                // SAFETY: buffers of equal count and datatype. What combines may be the program's: the layer is not locked.
+                // SAFETY: buffers of equal count and datatype. What combines may be the program's: the layer is not
+                // locked.
                 unsafe {
                     ok((layer.stock.reduce_local)(lower.address, higher.address, count, datatype, operation.op))?;
                 }

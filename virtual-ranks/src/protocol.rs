@@ -1,7 +1,7 @@
 //! What a protocol does for the layer.
 //!
-//! A call comes when the one before has returned, and returns when it has its outcome: what is done while it waits differs from
-//! protocol to protocol.
+//! A call comes when the one before has returned, and returns when it has its outcome: what is done while it waits
+//! differs from protocol to protocol.
 
 use std::ffi::c_int;
 
@@ -19,7 +19,8 @@ pub struct Got {
     pub bytes: Result<usize, c_int>,
 }
 
-/// What stands behind the functions of MPI in this process. Ranks are those of the program. Errors are error classes of MPI.
+/// What stands behind the functions of MPI in this process. Ranks are those of the program. Errors are error classes of
+/// MPI.
 pub trait Protocol: Send {
     /// Copies data.
     fn data(&mut self) -> &mut Data;

@@ -127,7 +127,8 @@ impl Requests {
         self.entries.get(&(request as usize))?.plan.clone()
     }
 
-    /// The program has seen the end of a request: a persistent one can be started again, the handle of another one is null.
+    /// The program has seen the end of a request: a persistent one can be started again, the handle of another one is
+    /// null.
     ///
     /// # Safety
     /// The place of a handle of the layer's.

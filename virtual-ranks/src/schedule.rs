@@ -1,7 +1,8 @@
 //! Collective operations as steps of one member: messages between named members, and what is combined.
 //!
-//! The steps depend on the number of members alone, so that data are combined in the same order whenever an operation runs, and a
-//! result is the same bit by bit. Messages of one operation from one member to another are received in the order of sending.
+//! The steps depend on the number of members alone, so that data are combined in the same order whenever an operation
+//! runs, and a result is the same bit by bit. Messages of one operation from one member to another are received in the
+//! order of sending.
 
 /// One step of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,8 +125,8 @@ impl Member {
         steps
     }
 
-    /// The data of all members, combined in their order along a binomial tree. Returns where they are at the first member. The two
-    /// buffers are used on the way.
+    /// The data of all members, combined in their order along a binomial tree. Returns where they are at the first
+    /// member. The two buffers are used on the way.
     pub fn fold<B: Copy>(self, own: B, spare: [B; 2]) -> (Steps<B>, B) {
         let Self { size, rank } = self;
         let (mut steps, mut folded) = (Vec::new(), own);
@@ -164,8 +165,8 @@ impl Member {
         steps
     }
 
-    /// The data of all members up to this one, combined in their order; without its own if it is not `inclusive`, and then nothing
-    /// at the first member. The two buffers are used on the way.
+    /// The data of all members up to this one, combined in their order; without its own if it is not `inclusive`, and
+    /// then nothing at the first member. The two buffers are used on the way.
     pub fn prefix<B: Copy>(self, inclusive: bool, own: B, [before, with_own]: [B; 2], result: B) -> Steps<B> {
         let mut steps = vec![Step::Copy { data: own, into: with_own }];
         if self.rank > 0 {

@@ -66,8 +66,8 @@ pub fn failed(code: c_int) -> String {
 }
 
 impl Processes {
-    /// Those of this job. All take part. `check` gets the number of processes and that of this one before any is waited for: what it
-    /// refuses it has to refuse at all.
+    /// Those of this job. All take part. `check` gets the number of processes and that of this one before any is waited
+    /// for: what it refuses it has to refuse at all.
     ///
     /// # Errors
     /// Why they cannot be found, or what `check` says.
@@ -135,7 +135,8 @@ impl Processes {
         Data::new(self.stock, self.own, self.packed)
     }
 
-    /// Puts the layer in front of MPI: from now on the program sees its ranks. `name` is that of the protocol, for people.
+    /// Puts the layer in front of MPI: from now on the program sees its ranks. `name` is that of the protocol, for
+    /// people.
     ///
     /// # Errors
     /// Why that cannot be.

@@ -27,7 +27,8 @@ pub fn pair(is_terminal: bool) -> Option<(OwnedFd, OwnedFd)> {
 
 /// What C and Fortran keep goes to the file descriptor.
 pub fn flush_streams() {
-    // SAFETY: all streams of C; a function of gfortran's library, if there is one, which flushes all units without an argument.
+    // SAFETY: all streams of C; a function of gfortran's library, if there is one, which flushes all units without an
+    // argument.
     unsafe {
         libc::fflush(std::ptr::null_mut());
         let flush = libc::dlsym(libc::RTLD_DEFAULT, c"_gfortran_flush_i4".as_ptr());

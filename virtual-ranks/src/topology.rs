@@ -83,8 +83,8 @@ impl Topology {
 
     /// With whom a member exchanges data.
     ///
-    /// Where a member is a neighbour several times, what it sends in one direction of a grid is received from the opposite one
-    /// (MPI 4.1, 8.6), and what it sends along edges is received in their order.
+    /// Where a member is a neighbour several times, what it sends in one direction of a grid is received from the
+    /// opposite one (MPI 4.1, 8.6), and what it sends along edges is received in their order.
     pub fn neighbours(&self, member: usize) -> Neighbours {
         let named = |edges: &[(c_int, c_int)]| edges.iter().map(|(member, _)| *member).collect();
         match self {

@@ -1,8 +1,8 @@
 //! Which period and timeout keep a rate of false suspicions.
 //!
 //! A living node is suspected when nothing of it comes for a whole timeout. That needs either a stall, during which
-//! nothing is sent, carried or looked at, or as many lost heartbeats in a row as a timeout has. Each of the two gets half
-//! of the wanted rate. The timeout then is the stall plus the periods of the heartbeats that may be lost.
+//! nothing is sent, carried or looked at, or as many lost heartbeats in a row as a timeout has. Each of the two gets
+//! half of the wanted rate. The timeout then is the stall plus the periods of the heartbeats that may be lost.
 
 use std::time::Duration;
 

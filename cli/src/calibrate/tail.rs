@@ -3,10 +3,10 @@
 //! Peaks over a threshold: what exceeds a high threshold follows, for nearly every distribution, a generalised Pareto
 //! distribution (Pickands 1975), of which the exponential one is the case of shape 0. Scale and shape are fitted by
 //! maximum likelihood, penalised as Coles and Dixon do it (Extremes 2:1, 1999, section 4): a handful of silences of two
-//! kinds looks like a tail without a mean, from which hours would follow; silences have one, so the shape is below 1. With
-//! many silences the penalty is nothing beside the likelihood. A shape below 0 would mean that there is a longest silence:
-//! no measurement can show that, so the shape is at least 0. What is extrapolated is the upper end of a 95 % interval,
-//! from fits to resampled silences.
+//! kinds looks like a tail without a mean, from which hours would follow; silences have one, so the shape is below 1.
+//! With many silences the penalty is nothing beside the likelihood. A shape below 0 would mean that there is a longest
+//! silence: no measurement can show that, so the shape is at least 0. What is extrapolated is the upper end of a 95 %
+//! interval, from fits to resampled silences.
 
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -113,7 +113,8 @@ impl Tail {
 }
 
 impl Fit {
-    /// The most likely one, with Coles' and Dixon's penalty for shapes near 1, which counts as much as one silence does.
+    /// The most likely one, with Coles' and Dixon's penalty for shapes near 1, which counts as much as one silence
+    /// does.
     fn to(excesses: &[(f64, u64)]) -> Self {
         let count = excesses.iter().map(|(_, count)| *count as f64).sum::<f64>();
         let mean_of = |value: &dyn Fn(f64) -> f64| {

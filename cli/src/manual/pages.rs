@@ -1,4 +1,5 @@
-//! All manual pages. Those of commands are made of their command lines; those of C functions are kept beside the header.
+//! All manual pages. Those of commands are made of their command lines; those of C functions are kept beside the
+//! header.
 
 use std::io;
 

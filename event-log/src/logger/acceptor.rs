@@ -1,9 +1,10 @@
 //! An acceptor of Paxos for a sequence of instances.
 //!
-//! A promise covers all instances, so that a proposer needs one for as many values as it likes. Every request may come late,
-//! twice, or after a later one: the answer to a copy is that to the original, and changes nothing.
+//! A promise covers all instances, so that a proposer needs one for as many values as it likes. Every request may come
+//! late, twice, or after a later one: the answer to a copy is that to the original, and changes nothing.
 //!
-//! An acceptor that forgets a promise is worse than a dead one. One whose state was lost must not come back under its address.
+//! An acceptor that forgets a promise is worse than a dead one. One whose state was lost must not come back under its
+//! address.
 
 use std::collections::BTreeMap;
 

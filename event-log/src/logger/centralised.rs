@@ -1,4 +1,5 @@
-//! One server. Two delays, two messages; while it is gone every rank that waits for it stands still, and what it kept is lost.
+//! One server. Two delays, two messages; while it is gone every rank that waits for it stands still, and what it kept
+//! is lost.
 
 use crate::logger::Holding;
 use crate::logger::ledger::{Command, Ledger, Outcome};

@@ -1,9 +1,10 @@
 //! Classic Paxos: one sequence of commands for all ranks. Four delays, 2f + 2 messages.
 //!
-//! There are 2f + 1 replicas, each an acceptor and a [`Ledger`](crate::logger::ledger::Ledger) of what is decided. One of them
-//! coordinates: it takes the commands of the ranks, and its own acceptance is one of the f + 1. Another one that takes over
-//! ([`Replica::take_over`], when a failure detector says so) prepares a higher round for all instances that it does not know,
-//! proposes again what it finds, and fills gaps with nothing. Two coordinators at a time are slow, and safe.
+//! There are 2f + 1 replicas, each an acceptor and a [`Ledger`](crate::logger::ledger::Ledger) of what is decided. One
+//! of them coordinates: it takes the commands of the ranks, and its own acceptance is one of the f + 1. Another one
+//! that takes over ([`Replica::take_over`], when a failure detector says so) prepares a higher round for all instances
+//! that it does not know, proposes again what it finds, and fills gaps with nothing. Two coordinators at a time are
+//! slow, and safe.
 //!
 //! A replica forgets an instance as soon as it has carried it out. Whoever needs it later gets the ledger.
 

@@ -1,13 +1,14 @@
 //! A determinant and the life of the rank in which it came about.
 //!
-//! A process that takes a rank over finds some of the determinants that were not stable, and not others. What it did not find it
-//! makes anew, with the same ids. The old ones may still be on an acceptor that it did not ask. An example: the first process
-//! wrote 7 and 8 to acceptor A only; the second one asked B and C, and saved another 7 there; the third one asks A and B. It
-//! takes 7 of the second process, which has the higher round, and must not take 8 of the first, which belongs to the other 7.
+//! A process that takes a rank over finds some of the determinants that were not stable, and not others. What it did
+//! not find it makes anew, with the same ids. The old ones may still be on an acceptor that it did not ask. An example:
+//! the first process wrote 7 and 8 to acceptor A only; the second one asked B and C, and saved another 7 there; the
+//! third one asks A and B. It takes 7 of the second process, which has the higher round, and must not take 8 of the
+//! first, which belongs to the other 7.
 //!
-//! So an entry names its author, and the first entry of an author is marked. The next entry of a history is by the same author,
-//! or it is the first one of a later author. The round in which an entry was accepted cannot tell: a proposer that takes over
-//! gives old entries its own round, and may crash on the way.
+//! So an entry names its author, and the first entry of an author is marked. The next entry of a history is by the same
+//! author, or it is the first one of a later author. The round in which an entry was accepted cannot tell: a proposer
+//! that takes over gives old entries its own round, and may crash on the way.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! The 2f + 1 acceptors of a proposer, and whom it asks first.
 //!
-//! In good runs a quorum is asked: the own node's acceptor, which costs no message, and f others. Whoever was silent is asked
-//! last from then on.
+//! In good runs a quorum is asked: the own node's acceptor, which costs no message, and f others. Whoever was silent is
+//! asked last from then on.
 
 use crate::logger::Action;
 use crate::logger::message::Message;

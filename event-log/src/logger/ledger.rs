@@ -1,8 +1,8 @@
 //! The determinants of all ranks as a server keeps them: commands in one order, each with an outcome.
 //!
-//! To recover is a command like others. It makes the server refuse what the earlier process of the rank saves after it: a list
-//! that was read without that could grow behind the reader's back. Trimming is per rank: the order of commands is common to all
-//! ranks, and no prefix of it is done with before all of them are.
+//! To recover is a command like others. It makes the server refuse what the earlier process of the rank saves after it:
+//! a list that was read without that could grow behind the reader's back. Trimming is per rank: the order of commands
+//! is common to all ranks, and no prefix of it is done with before all of them are.
 
 use std::collections::BTreeMap;
 

@@ -32,7 +32,8 @@ pub enum Message {
         /// The answer.
         reply: Reply<Entry>,
     },
-    /// Of a rank, on a memory region that is registered for it: one-sided. Only the opening is a message to a process there.
+    /// Of a rank, on a memory region that is registered for it: one-sided. Only the opening is a message to a process
+    /// there.
     Operation {
         /// Whose region.
         rank: Rank,

@@ -1,15 +1,15 @@
-//! One-sided: determinants are written straight into the registered memory of acceptors. One round trip of the network, and no
-//! code of an acceptor runs.
+//! One-sided: determinants are written straight into the registered memory of acceptors. One round trip of the network,
+//! and no code of an acceptor runs.
 //!
-//! It is parallel Paxos with access to memory for a promise (Mu, OSDI 2020; DARE, HPDC 2015). A writer has access to a region
-//! from when the acceptor's process has opened it for the writer's round until it is opened for a higher one; a write that
-//! completes was made with access. A process that takes a rank over has a quorum of regions opened for it: now the earlier
-//! process can make nothing stable, and [`Action::Fenced`] says so. It reads these regions and writes what it has found to a
-//! quorum, in its own round, before it returns it.
+//! It is parallel Paxos with access to memory for a promise (Mu, OSDI 2020; DARE, HPDC 2015). A writer has access to a
+//! region from when the acceptor's process has opened it for the writer's round until it is opened for a higher one; a
+//! write that completes was made with access. A process that takes a rank over has a quorum of regions opened for it:
+//! now the earlier process can make nothing stable, and [`Action::Fenced`] says so. It reads these regions and writes
+//! what it has found to a quorum, in its own round, before it returns it.
 //!
-//! Nobody trims: a slot is used again when its id is below the checkpoint by the capacity of the region. Therefore choose the
-//! checkpoint after [`Action::Fenced`]. An earlier process that still wrote checkpoints could use slots again that are needed
-//! for an older one.
+//! Nobody trims: a slot is used again when its id is below the checkpoint by the capacity of the region. Therefore
+//! choose the checkpoint after [`Action::Fenced`]. An earlier process that still wrote checkpoints could use slots
+//! again that are needed for an older one.
 
 mod access;
 mod interface;
@@ -57,7 +57,8 @@ enum Phase {
 }
 
 impl Writer {
-    /// The process with which a rank starts: it has its regions opened, and may save after [`Action::Recovered`], which is empty.
+    /// The process with which a rank starts: it has its regions opened, and may save after [`Action::Recovered`], which
+    /// is empty.
     pub fn first(rank: Rank, me: Address, group: Group, out: &mut Vec<Action>) -> Self {
         let mut writer = Self::replacement(rank, me, group, &mut Vec::new());
         (writer.round, writer.is_replacement) = (Round::first(me), false);

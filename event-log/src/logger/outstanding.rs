@@ -1,8 +1,9 @@
 //! The determinants of a rank that are not stable yet.
 //!
-//! A logger's cost is per message, and a rank waits only before it sends. So determinants are gathered, and go in one message
-//! just before the next send. The message has all that is not stable, from the first such one on: whoever accepts an entry has
-//! accepted all before it that were not stable, so that a quorum never shows a gap below an entry that was accepted as a whole.
+//! A logger's cost is per message, and a rank waits only before it sends. So determinants are gathered, and go in one
+//! message just before the next send. The message has all that is not stable, from the first such one on: whoever
+//! accepts an entry has accepted all before it that were not stable, so that a quorum never shows a gap below an entry
+//! that was accepted as a whole.
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,9 @@
 //! Parallel Paxos: one sequence for each rank, whose only proposer is the rank itself. Two delays, 2f messages.
 //!
-//! An instance is a determinant's id. The first process of a rank has the lowest round, which nobody else may have: it needs no
-//! promise. A process that takes the rank over prepares a higher round for all instances after its checkpoint, at a quorum; the
-//! acceptors refuse the earlier process from then on. It gives what it finds its own round before it returns it: what only f
-//! acceptors have could be missing in the next recovery.
+//! An instance is a determinant's id. The first process of a rank has the lowest round, which nobody else may have: it
+//! needs no promise. A process that takes the rank over prepares a higher round for all instances after its checkpoint,
+//! at a quorum; the acceptors refuse the earlier process from then on. It gives what it finds its own round before it
+//! returns it: what only f acceptors have could be missing in the next recovery.
 
 mod acceptors;
 
@@ -56,8 +56,8 @@ impl Proposer {
         Self { round: Round::first(me).above(me), ..Self::first(rank, me, group) }
     }
 
-    /// A process that takes a rank over in this round, which is its own and higher than that of every process before it: it never
-    /// needs another one. [`Logger::recover`] comes next.
+    /// A process that takes a rank over in this round, which is its own and higher than that of every process before
+    /// it: it never needs another one. [`Logger::recover`] comes next.
     #[must_use]
     pub fn in_round(rank: Rank, round: Round, group: Group) -> Self {
         Self { round, ..Self::first(rank, round.proposer, group) }

@@ -1,6 +1,7 @@
 //! The answers to a prepare request, from all acceptors.
 //!
-//! An acceptor answers in parts. It has promised with the first one, so that nothing of lower rounds changes on the way.
+//! An acceptor answers in parts. It has promised with the first one, so that nothing of lower rounds changes on the
+//! way.
 
 use std::collections::BTreeMap;
 

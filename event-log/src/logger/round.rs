@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::determinant::DeterminantId;
 
-/// A process that takes part, whatever its caller means by it. A process that replaces another has an address of its own.
+/// A process that takes part, whatever its caller means by it. A process that replaces another has an address of its
+/// own.
 pub type Address = u32;
 
 /// A round of Paxos. Of two, the higher one counts; no two proposers have the same.
@@ -20,7 +21,8 @@ impl Round {
     /// Lower than every round.
     pub const NONE: Round = Round { number: 0, proposer: 0 };
 
-    /// The lowest round of the process with which a rank, or a job, starts. Nobody else may have it: it needs no promise.
+    /// The lowest round of the process with which a rank, or a job, starts. Nobody else may have it: it needs no
+    /// promise.
     #[must_use]
     pub const fn first(proposer: Address) -> Round {
         Round { number: 1, proposer }

@@ -20,7 +20,8 @@ pub enum Input {
     },
     /// MPI's answer to [`Action::Look`]; `None` only where that does not wait.
     Seen(Option<Envelope>),
-    /// The answer to [`Action::Withdraw`]: whether the receive is withdrawn. Else it has its message, or is about to get it.
+    /// The answer to [`Action::Withdraw`]: whether the receive is withdrawn. Else it has its message, or is about to
+    /// get it.
     Withdrawn(bool),
     /// MPI has completed the operation of [`Action::Enter`].
     CollectiveDone {
@@ -39,8 +40,8 @@ pub enum Input {
         /// The last of them.
         up_to: DeterminantId,
     },
-    /// The event logger's answer to [`Action::Fetch`]: all that it keeps, in order and without gaps. Nothing that was on
-    /// its way to the logger from the dead rank and is not in the list may be stored after this answer was made.
+    /// The event logger's answer to [`Action::Fetch`]: all that it keeps, in order and without gaps. Nothing that was
+    /// on its way to the logger from the dead rank and is not in the list may be stored after this answer was made.
     Fetched(Vec<Determinant>),
     /// The answer to [`Action::Capture`], before any other input: a message that counts in between would be in the
     /// checkpoint's counters and not in its state.
@@ -88,7 +89,8 @@ pub enum Action {
         /// The message.
         message: Message,
     },
-    /// Post a receive in MPI, answered by [`Input::Completed`]. After [`Input::Repaired`] those that are open come again.
+    /// Post a receive in MPI, answered by [`Input::Completed`]. After [`Input::Repaired`] those that are open come
+    /// again.
     Post {
         /// Its number.
         request: Request,

@@ -2,8 +2,8 @@
 //!
 //! The operations of a communicator are numbered from 1 in the order in which each member calls them, which is the same
 //! at all members. A member that finds, after a failure, that somebody has completed an operation that it has not,
-//! cannot run it in MPI any more: it asks the others for what they keep under that number. An entry becomes garbage when
-//! the checkpoints of all members lie behind it.
+//! cannot run it in MPI any more: it asks the others for what they keep under that number. An entry becomes garbage
+//! when the checkpoints of all members lie behind it.
 
 use std::collections::BTreeMap;
 

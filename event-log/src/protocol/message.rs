@@ -9,8 +9,8 @@ use super::units::Communicator;
 /// A message from rank to rank.
 ///
 /// It travels over the communicator that the last repair has made, in the order of sending, and may be lost only with
-/// the next failure. So one of before a repair never arrives after it, and none arrives before its receiver has heard of
-/// the repair.
+/// the next failure. So one of before a repair never arrives after it, and none arrives before its receiver has heard
+/// of the repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
     /// After each repair, from everybody to everybody (F3, F4, X5).

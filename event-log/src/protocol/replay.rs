@@ -91,7 +91,8 @@ impl Replay {
         self.seen.front().map_or(0, |next| next.repetitions)
     }
 
-    /// What call number `calls` (from 1, since the last recorded one) does, if it is one of `event` that does not block.
+    /// What call number `calls` (from 1, since the last recorded one) does, if it is one of `event` that does not
+    /// block.
     ///
     /// While outcomes of receives are left but none of calls, every call sees nothing: had it seen something, that
     /// would stand before the receives that were posted after it.

@@ -46,8 +46,8 @@ pub(crate) struct Probed {
 }
 
 impl Probed {
-    /// The source and the tag of the message that a receive gets because a probe has shown it: the arguments are the same.
-    /// With other arguments an older message of that source may come before.
+    /// The source and the tag of the message that a receive gets because a probe has shown it: the arguments are the
+    /// same. With other arguments an older message of that source may come before.
     pub fn of_receive(self, pattern: Pattern) -> Option<(Rank, i32)> {
         let Envelope { source, channel } = self.envelope;
         (self.asked == pattern).then_some((source, channel.tag))

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::determinant::Rank;
 
-/// A communicator, counted in the order in which the program made its communicators, so that a replacement counts alike.
+/// A communicator, counted in the order in which the program made its communicators, so that a replacement counts
+/// alike.
 pub type Communicator = u32;
 
 /// A receive, blocking or not, counted from 1 in the order in which a rank starts its receives.

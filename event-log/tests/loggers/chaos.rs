@@ -1,5 +1,5 @@
-//! Random runs: messages come late, twice, in another order or never; processes of a rank are replaced, and the earlier ones
-//! do not know it; acceptors stand still for a while; checkpoints are written.
+//! Random runs: messages come late, twice, in another order or never; processes of a rank are replaced, and the earlier
+//! ones do not know it; acceptors stand still for a while; checkpoints are written.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +100,8 @@ impl Run {
                 let letter = self.world.in_flight.remove(index);
                 self.world.hand(letter);
             }
-            // Of operations on memory only the opening can come twice: the rest goes over a connection that keeps order.
+            // Of operations on memory only the opening can come twice: the rest goes over a connection that keeps
+            // order.
             60..66 if many > 0 => {
                 let index = self.below(many);
                 let letter = self.world.in_flight[index].clone();

@@ -1,9 +1,10 @@
 //! Every interleaving of two and three processes of one rank and three acceptors, with the real machines.
 //!
-//! No process of the rank knows whether the earlier one is dead: it may act at any moment, which includes that it never does
-//! again. A message that was sent stays: it is delivered at any moment, as often as one likes, or never, so that loss, copies,
-//! delay and any order are included, and acceptors that die. A write into memory may be cut off, and only a part arrives. There
-//! is no clock: who waits asks again at any moment, which repeats messages that are there anyway, or asks others.
+//! No process of the rank knows whether the earlier one is dead: it may act at any moment, which includes that it never
+//! does again. A message that was sent stays: it is delivered at any moment, as often as one likes, or never, so that
+//! loss, copies, delay and any order are included, and acceptors that die. A write into memory may be cut off, and only
+//! a part arrives. There is no clock: who waits asks again at any moment, which repeats messages that are there anyway,
+//! or asks others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,8 +100,9 @@ impl State {
         }
     }
 
-    /// Leaves out messages without effect now and ever: answers to a rank of an earlier round or known to it, and requests whose
-    /// answer is there or is such a one. A command may be for a replica that becomes coordinator later, so it stays.
+    /// Leaves out messages without effect now and ever: answers to a rank of an earlier round or known to it, and
+    /// requests whose answer is there or is such a one. A command may be for a replica that becomes coordinator later,
+    /// so it stays.
     fn tidy(&mut self, has_refusals: bool) {
         let State { world, sent, .. } = self;
         // The answers to a message that changes nothing else.

@@ -1,6 +1,7 @@
 //! Checkpoints of this rank: what the machine asks for, and the way of a replacement from one.
 //!
-//! The last two checkpoints can be started from: what peers and event loggers may drop is what the one before the last has.
+//! The last two checkpoints can be started from: what peers and event loggers may drop is what the one before the last
+//! has.
 
 use std::ffi::c_int;
 
@@ -117,7 +118,8 @@ impl Engine {
         !self.open.is_empty()
     }
 
-    /// The program has come to its restore point. Returns the checkpoint from which this rank has started, if there is one.
+    /// The program has come to its restore point. Returns the checkpoint from which this rank has started, if there is
+    /// one.
     ///
     /// # Errors
     /// `MPI_ERR_OTHER` if it has come there before; `MPIX_ERR_PROC_FAILED` if it does something else than in the life before.

@@ -23,8 +23,8 @@ impl Engine {
         }
     }
 
-    /// From now on a death is an error of MPI. Everybody is told before anything else is sent: whoever has a message of this
-    /// process that no replacement would send again knows that there must be none.
+    /// From now on a death is an error of MPI. Everybody is told before anything else is sent: whoever has a message of
+    /// this process that no replacement would send again knows that there must be none.
     pub(super) fn end_protection(&mut self, reason: &str) {
         if !self.is_unprotected {
             self.is_unprotected = true;

@@ -143,7 +143,8 @@ impl Shadows {
     /// `named` has its members; `comm` is live and has all of them.
     unsafe fn new_of(&self, named: Object, comm: Object, (number, epoch): (u64, u32)) -> Option<(Object, Object)> {
         let (mut shadow, mut priority) = (std::ptr::null_mut(), 0);
-        // SAFETY: as required of the caller; the new communicator is made from the group and filled in before its first use.
+        // SAFETY: as required of the caller; the new communicator is made from the group and filled in before its first
+        // use.
         unsafe {
             let mut group = self.all_members(named)?;
             let status = comm_set::make(&mut shadow, comm, group);

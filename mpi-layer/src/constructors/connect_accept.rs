@@ -157,8 +157,8 @@ struct Call<'a> {
 
 /// Interposes on the functions that connect groups. At the end of `MPI_Init`.
 pub fn install(at: &Installer) -> Result<(), Missing> {
-    // SAFETY: the types are those of dpm.h, communicator.h, pmix-internal.h and pmix.h; functions of the same types take
-    // their places.
+    // SAFETY: the types are those of dpm.h, communicator.h, pmix-internal.h and pmix.h; functions of the same types
+    // take their places.
     unsafe {
         let stock = Stock {
             connect_accept: at.function(OMPI_DPM_CONNECT_ACCEPT)?,

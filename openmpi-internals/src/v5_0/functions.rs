@@ -25,7 +25,8 @@ macro_rules! functions {
 const OPAL_PMIX_BASE_EXCHANGE: &CStr = c"opal_pmix_base_exchange";
 const OMPI_PROC_UNPACK: &CStr = c"ompi_proc_unpack";
 
-/// How a root asks another one through the runtime; `Info` and `Data` are `pmix_info_t` and `pmix_pdata_t` (pmix-internal.h).
+/// How a root asks another one through the runtime; `Info` and `Data` are `pmix_info_t` and `pmix_pdata_t`
+/// (pmix-internal.h).
 ///
 /// # Safety
 /// They are.

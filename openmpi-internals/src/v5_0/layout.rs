@@ -1,7 +1,8 @@
-//! Structs of Open MPI 5.0 on x86-64: offsets and sizes in bytes, places in tables, and values, by Open MPI's own names.
+//! Structs of Open MPI 5.0 on x86-64: offsets and sizes in bytes, places in tables, and values, by Open MPI's own
+//! names.
 //!
-//! The one list of them. `tests/layout.rs` has the C compiler compare each line with the headers of the installed release, and
-//! fails where one differs.
+//! The one list of them. `tests/layout.rs` has the C compiler compare each line with the headers of the installed
+//! release, and fails where one differs.
 
 use std::ffi::c_int;
 
@@ -15,8 +16,8 @@ pub struct Fact {
     pub value: i64,
 }
 
-/// The expression in C of a line: where a struct has a member, in bytes, in words (of a table of functions) or in pairs of words
-/// (functions, each with its module); how large it is; or a constant.
+/// The expression in C of a line: where a struct has a member, in bytes, in words (of a table of functions) or in pairs
+/// of words (functions, each with its module); how large it is; or a constant.
 macro_rules! expression {
     ($type:literal offset $member:literal) => {
         concat!("offsetof(", $type, ", ", $member, ")")
@@ -150,7 +151,8 @@ layout! {
 
     /// A communicator.
     mod communicator: "struct ompi_communicator_t" in "ompi/communicator/communicator.h" {
-        /// Its context id. Where no number is settled (`MPI_Comm_create_from_group`), the number of the group in the runtime.
+        /// Its context id. Where no number is settled (`MPI_Comm_create_from_group`), the number of the group in the
+        /// runtime.
         C_CONTEXTID: usize = 0xa8, offset "c_contextid";
         /// The second word of that: the number that all members have.
         CID_SUB: usize = 0xb0, offset "c_contextid.cid_sub";

@@ -1,8 +1,8 @@
-//! Whether the structs of the Open MPI in this process are where [`layout`](super::layout) has them: the only place where
-//! this is asked.
+//! Whether the structs of the Open MPI in this process are where [`layout`](super::layout) has them: the only place
+//! where this is asked.
 //!
-//! What is asked of an object is read through `/proc/self/mem`, where a wrong address is an error and no crash. A library of
-//! another release, or that was built otherwise, is refused then, and what needs the structs is off.
+//! What is asked of an object is read through `/proc/self/mem`, where a wrong address is an error and no crash. A
+//! library of another release, or that was built otherwise, is refused then, and what needs the structs is off.
 //!
 //! | question | what is compared |
 //! |---|---|

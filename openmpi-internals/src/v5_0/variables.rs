@@ -1,5 +1,5 @@
-//! The variables and objects of Open MPI 5.0 that ringwatch uses, by their names and with their types; and addresses of functions
-//! that are only compared.
+//! The variables and objects of Open MPI 5.0 that ringwatch uses, by their names and with their types; and addresses of
+//! functions that are only compared.
 
 use std::ffi::{CStr, c_int, c_void};
 

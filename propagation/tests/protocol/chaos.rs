@@ -16,8 +16,8 @@ use crate::network::{Network, Node, Random};
 
 /// Milliseconds in which things happen.
 const STORM: u64 = 400;
-/// Milliseconds of silence, of any cause, that the protocol must bear: a node that shares another's doubt waits 70 for a
-/// word of the arbiter, of which it takes some to ask again and to hear it.
+/// Milliseconds of silence, of any cause, that the protocol must bear: a node that shares another's doubt waits 70 for
+/// a word of the arbiter, of which it takes some to ask again and to hear it.
 const BEARABLE: u64 = 50;
 /// Microseconds that a message may take if a suspect is to answer within its trial of 10 ms.
 const ANSWERABLE: u64 = 4_000;

@@ -1,9 +1,9 @@
 //! The promises of the protocol, checked without a clock, a socket or a thread.
 //!
 //! `ring`, `arbiter`, `trial`, `hold` and `broadcast` drive one member by hand, one test per rule. `tree` is about
-//! broadcasts that take the tree. `survivors` runs whole jobs on a simulated network, `growth` jobs whose nodes come and
-//! go, and `chaos` many of them through whatever may happen. `anything` hands in whatever comes to mind. `wire` is about
-//! the bytes.
+//! broadcasts that take the tree. `survivors` runs whole jobs on a simulated network, `growth` jobs whose nodes come
+//! and go, and `chaos` many of them through whatever may happen. `anything` hands in whatever comes to mind. `wire` is
+//! about the bytes.
 
 mod anything;
 mod arbiter;
@@ -31,8 +31,8 @@ fn config(me: NodeId, universe: u32, arbiter: Option<NodeId>) -> Config {
     Config { arbiter, ..Config::new(me, universe, 10 * MS, 100 * MS) }
 }
 
-/// Checks a property for so many inputs, which are the same in every run; for `PROPERTY_TESTS_TIMES` as many, if that is
-/// set.
+/// Checks a property for so many inputs, which are the same in every run; for `PROPERTY_TESTS_TIMES` as many, if that
+/// is set.
 fn check<S: Strategy>(cases: u32, inputs: S, property: impl Fn(S::Value)) {
     let times = std::env::var("PROPERTY_TESTS_TIMES").map_or(1, |times| times.parse().expect("a number"));
     let cases = cases * times;

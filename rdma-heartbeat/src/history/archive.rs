@@ -1,8 +1,8 @@
 //! The histories of a user's last jobs, in the state folder of that user on the node of `mpirun`.
 //!
-//! A job has a file of its own, and a second one with what was before when it grows: see [`MOST_BYTES`]. The files of the
-//! last [`KEPT`] jobs stay, and those of jobs that run. Everything is done by the thread that writes: a home folder whose
-//! file system hangs keeps nobody from heartbeats, and one that cannot be written is no error.
+//! A job has a file of its own, and a second one with what was before when it grows: see [`MOST_BYTES`]. The files of
+//! the last [`KEPT`] jobs stay, and those of jobs that run. Everything is done by the thread that writes: a home folder
+//! whose file system hangs keeps nobody from heartbeats, and one that cannot be written is no error.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -27,7 +27,8 @@ const OLDER: &str = ".1";
 /// Longest part of a name that is the job's.
 const LONGEST_JOB: usize = 80;
 
-/// The folder: `ringwatch` in `XDG_STATE_HOME`, else in `~/.local/state`. `None` if the environment names no absolute path.
+/// The folder: `ringwatch` in `XDG_STATE_HOME`, else in `~/.local/state`. `None` if the environment names no absolute
+/// path.
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -1,5 +1,5 @@
-//! The processes of this node that have taken the place of a rank, and how far each is in repeating what the processes before it had
-//! done.
+//! The processes of this node that have taken the place of a rank, and how far each is in repeating what the processes
+//! before it had done.
 
 use std::collections::BTreeMap;
 

@@ -62,7 +62,8 @@ pub fn drop_driver_variables() {
     }
 }
 
-/// Whether a variable of the environment is one of libibverbs' (`RDMAV_DRIVERS`, `IBV_DRIVERS`, `IBV_CONFIG_DIR` and others).
+/// Whether a variable of the environment is one of libibverbs' (`RDMAV_DRIVERS`, `IBV_DRIVERS`, `IBV_CONFIG_DIR` and
+/// others).
 fn chooses_drivers(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     [&b"RDMAV_"[..], b"IBV_"].iter().any(|prefix| name.starts_with(prefix))

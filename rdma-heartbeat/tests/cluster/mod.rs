@@ -1,5 +1,5 @@
-//! Several nodes on one host: real `ringwatchd` processes, each with a sleeping process for a runtime daemon and one for
-//! each rank. The test plays the plugins. Waiting is always for an event, with a deadline.
+//! Several nodes on one host: real `ringwatchd` processes, each with a sleeping process for a runtime daemon and one
+//! for each rank. The test plays the plugins. Waiting is always for an event, with a deadline.
 
 #![allow(dead_code, reason = "every test program uses its own part")]
 
@@ -438,7 +438,8 @@ pub fn was_killed(status: ExitStatus) -> bool {
     status.signal() == Some(libc::SIGKILL)
 }
 
-/// The daemon. The tests of another crate take the one that was built beside their own program, if it is of these sources.
+/// The daemon. The tests of another crate take the one that was built beside their own program, if it is of these
+/// sources.
 fn daemon() -> &'static Path {
     static DAEMON: LazyLock<PathBuf> = LazyLock::new(|| {
         if let Some(built) = option_env!("CARGO_BIN_EXE_ringwatchd") {

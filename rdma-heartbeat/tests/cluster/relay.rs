@@ -1,5 +1,5 @@
-//! A network that can fall apart: every datagram goes through a socket of the test, which knows its sender by the address
-//! it came from.
+//! A network that can fall apart: every datagram goes through a socket of the test, which knows its sender by the
+//! address it came from.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;

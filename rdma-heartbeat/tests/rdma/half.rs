@@ -1,4 +1,5 @@
-//! A job of four nodes, 0 and 2 on one guest, 1 and 3 on the other: every heartbeat crosses the link, until somebody dies.
+//! A job of four nodes, 0 and 2 on one guest, 1 and 3 on the other: every heartbeat crosses the link, until somebody
+//! dies.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;

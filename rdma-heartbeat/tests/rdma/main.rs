@@ -1,5 +1,5 @@
-//! RDMA between real `ringwatchd`s in two virtual machines. `scripts/test` runs this program in both at the same time, test by
-//! test; a test meets its other half through files of the folder that both see.
+//! RDMA between real `ringwatchd`s in two virtual machines. `scripts/test` runs this program in both at the same time,
+//! test by test; a test meets its other half through files of the folder that both see.
 
 #[path = "../cluster/mod.rs"]
 mod cluster;

@@ -28,8 +28,8 @@ fn exchange(place: &str, bytes: &[u8]) -> Vec<u8> {
     std::fs::read(shared(&format!("{place}.bytes.{}", 3 - guest()))).unwrap()
 }
 
-/// What a notice would gain: datagrams to a process that sleeps until they come, as they are, and RDMA writes to one that
-/// looks for them ten thousand times a second.
+/// What a notice would gain: datagrams to a process that sleeps until they come, as they are, and RDMA writes to one
+/// that looks for them ten thousand times a second.
 #[test]
 #[ignore = "a measurement, see docs/decisions/rdma.md"]
 fn round_trips_of_notices() {

@@ -1,7 +1,7 @@
 //! How counters change (A5, A6).
 //!
-//! Only those count who were members when the present interval began here: two processes that accuse each other then both leave,
-//! whichever accusation comes first.
+//! Only those count who were members when the present interval began here: two processes that accuse each other then
+//! both leave, whichever accusation comes first.
 
 use std::sync::Arc;
 

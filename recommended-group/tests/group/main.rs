@@ -1,5 +1,5 @@
-//! The group in a world with a clock and a network: each feature of the specification that concerns the machine, by its number,
-//! and every interleaving of small groups.
+//! The group in a world with a clock and a network: each feature of the specification that concerns the machine, by its
+//! number, and every interleaving of small groups.
 
 mod counters;
 mod evictions;

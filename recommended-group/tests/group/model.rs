@@ -1,5 +1,5 @@
-//! Every interleaving of small groups (stateright): messages come late, twice, in any order or never; processes die, the leader
-//! among them, and the others hear of it one by one.
+//! Every interleaving of small groups (stateright): messages come late, twice, in any order or never; processes die,
+//! the leader among them, and the others hear of it one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -44,8 +44,8 @@ fn a_round_that_somebody_calls_off_is_done_again() {
     assert_eq!((world.rounds[2][0].round, world.rounds[2][0].base), (0, 0));
 }
 
-/// Processes are killed, stopped and let go on at random moments, messages get lost; programs arrive at random moments. More than
-/// half are there at any time: else there may be two groups.
+/// Processes are killed, stopped and let go on at random moments, messages get lost; programs arrive at random moments.
+/// More than half are there at any time: else there may be two groups.
 #[test]
 fn a28_all_members_of_a_round_have_the_same_view() {
     for seed in 0..60 {

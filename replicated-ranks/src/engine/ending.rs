@@ -65,8 +65,8 @@ impl Engine {
         self.carry_out(acts);
     }
 
-    /// The job is about to be ended by the program: what it has printed leaves first. The replica that prints ends the job, unless it
-    /// does not come to that.
+    /// The job is about to be ended by the program: what it has printed leaves first. The replica that prints ends the
+    /// job, unless it does not come to that.
     pub fn before_abort(&mut self) {
         let began = Instant::now();
         while !self.printing.is_lowest() && began.elapsed() < PATIENCE {
@@ -86,7 +86,8 @@ impl Engine {
         self.places.process(self.me).is_some_and(|process| self.done[process as usize])
     }
 
-    /// The end, after a barrier of all ranks: waits until all is verified and printed, here and at all living processes.
+    /// The end, after a barrier of all ranks: waits until all is verified and printed, here and at all living
+    /// processes.
     pub fn leave(&mut self) {
         if self.call(Call::Finalize).is_err() {
             return;

@@ -1,7 +1,7 @@
 //! Random jobs of replicated ranks, with deaths and flipped bits, in three ways of scheduling.
 //!
-//! `cargo test --release -p replication --test simulation -- --include-ignored --nocapture` adds the long one and prints what
-//! happened.
+//! `cargo test --release -p replication --test simulation -- --include-ignored --nocapture` adds the long one and
+//! prints what happened.
 
 mod check;
 mod mutations;

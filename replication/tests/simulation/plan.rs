@@ -1,8 +1,8 @@
 //! What the ranks of a random job do.
 //!
-//! It is made so that every execution ends: in each round a rank sends first and receives then as many messages of each kind as
-//! were sent to it in that round. Which of them it receives, and what it computes and sends, depends on the order in which they
-//! come.
+//! It is made so that every execution ends: in each round a rank sends first and receives then as many messages of each
+//! kind as were sent to it in that round. Which of them it receives, and what it computes and sends, depends on the
+//! order in which they come.
 
 use event_log::determinant::Rank;
 use event_log::protocol::units::{Channel, Communicator, Pattern};

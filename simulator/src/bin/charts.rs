@@ -1,4 +1,5 @@
-//! Draws charts: reads them from standard input as a JSON array, and writes one SVG with all of them to standard output.
+//! Draws charts: reads them from standard input as a JSON array, and writes one SVG with all of them to standard
+//! output.
 //!
 //! `scripts/bench` draws with it what it has measured.
 

@@ -1,4 +1,5 @@
-//! Simulates the group of recommended processes and writes what came of it to standard output as JSON: `scripts/bench group`.
+//! Simulates the group of recommended processes and writes what came of it to standard output as JSON: `scripts/bench
+//! group`.
 //!
 //! `--quick`: fewer processes and seeds. The figures of one seed are the same on every machine.
 

@@ -1,6 +1,8 @@
-//! Simulates replicated ranks and writes what came of it to standard output as CSV: `scripts/bench replication --part simulated`.
+//! Simulates replicated ranks and writes what came of it to standard output as CSV: `scripts/bench replication --part
+//! simulated`.
 //!
-//! `--quick`: one iteration. `--class A|B|C`, `--ranks N`, `--iterations N`, `--program NAME`: one pattern instead of all.
+//! `--quick`: one iteration. `--class A|B|C`, `--ranks N`, `--iterations N`, `--program NAME`: one pattern instead of
+//! all.
 
 use replication::method::Method;
 use simulator::replication::patterns::{Pattern, Program};

@@ -29,7 +29,8 @@ pub struct Chart<'a> {
 pub struct Series {
     /// What it shows.
     pub label: String,
-    /// Which colour it has, and which mark and dashes: no two of a chart share one, but for one that belongs to another.
+    /// Which colour it has, and which mark and dashes: no two of a chart share one, but for one that belongs to
+    /// another.
     pub colour: usize,
     /// How it is drawn.
     pub look: Look,

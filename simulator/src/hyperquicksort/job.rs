@@ -1,7 +1,7 @@
 //! A sort whose processes are killed and stopped, on the group that finds it.
 //!
-//! Each process works on the lists of its slots for some time, then exchanges them. When a member of its round leaves the group it
-//! calls the round off. Files are there for all, and last.
+//! Each process works on the lists of its slots for some time, then exchanges them. When a member of its round leaves
+//! the group it calls the round off. Files are there for all, and last.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -131,8 +131,8 @@ pub fn input(slots: u32, seed: u64) -> Vec<Vec<Value>> {
     (0..slots).map(list).collect()
 }
 
-/// Of `count` processes `many` are killed or stopped at random moments between the 5th and the 15th second; stopped ones go on
-/// 6 s later.
+/// Of `count` processes `many` are killed or stopped at random moments between the 5th and the 15th second; stopped
+/// ones go on 6 s later.
 #[must_use]
 pub fn lossy(count: u32, returns: bool, fate: Fate, many: u32, seed: u64) -> Scenario {
     let mut scenario = Scenario::quiet(count, 400);

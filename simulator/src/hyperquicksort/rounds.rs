@@ -60,8 +60,8 @@ impl Rounds {
         (0..1 << self.dimension).map(|slot| self.files[&(slot, self.base)].clone()).collect()
     }
 
-    /// Round `s` with these processes; `lost`: after so many steps of the round these do nothing any more, and what they have under
-    /// way may come or not. Whether all have done their part; then the files are the present lists.
+    /// Round `s` with these processes; `lost`: after so many steps of the round these do nothing any more, and what
+    /// they have under way may come or not. Whether all have done their part; then the files are the present lists.
     pub fn round(&mut self, s: u32, members: &Group, lost: Option<(u64, &Group)>) -> bool {
         self.epoch += 1;
         self.sent.clear();

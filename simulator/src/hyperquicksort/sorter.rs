@@ -1,6 +1,7 @@
 //! A process's part of a round as a state machine without I/O (steps R1 to R14).
 //!
-//! An epoch is the number of a view: a round that is done again has another one. Lists are sorted when the first round begins.
+//! An epoch is the number of a view: a round that is done again has another one. Lists are sorted when the first round
+//! begins.
 
 use std::collections::BTreeMap;
 

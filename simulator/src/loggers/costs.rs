@@ -23,9 +23,10 @@ pub struct Costs {
     pub write: u64,
 }
 
-/// As a prototype measured over loopback with UDP, two shared cores, 50 bytes: a centralised server answered one client after
-/// 16 us, which is four times the end of a message; ten determinants in a datagram were 441 instead of 56 per millisecond,
-/// which is half a microsecond for each further one. A store is what `cargo bench -p event-log` measures for an acceptor.
+/// As a prototype measured over loopback with UDP, two shared cores, 50 bytes: a centralised server answered one client
+/// after 16 us, which is four times the end of a message; ten determinants in a datagram were 441 instead of 56 per
+/// millisecond, which is half a microsecond for each further one. A store is what `cargo bench -p event-log` measures
+/// for an acceptor.
 ///
 /// Not measured are the network, 10 us each way, and what belongs to RDMA: as Mu (OSDI 2020) has it, 1.3 us for all.
 pub const MEASURED: Costs = Costs {
@@ -40,7 +41,8 @@ pub const MEASURED: Costs = Costs {
     write: 900,
 };
 
-/// Fitted to the thesis's own figures: a server that does 83 determinants per millisecond receives and sends in 6 us each, and
-/// a parallel logger that takes 0.31 ms, the latency that agrees with its rate, has a network of 143 us each way.
+/// Fitted to the thesis's own figures: a server that does 83 determinants per millisecond receives and sends in 6 us
+/// each, and a parallel logger that takes 0.31 ms, the latency that agrees with its rate, has a network of 143 us each
+/// way.
 pub const THESIS: Costs =
     Costs { name: "fitted to the thesis", send: 6_000, receive: 6_000, wire: 143_000, ..MEASURED };

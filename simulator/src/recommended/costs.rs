@@ -67,8 +67,8 @@ pub fn most_tests(assignment: Assignment, count: u32) -> u64 {
     }
 }
 
-/// The latency bound in intervals: one test of everybody, or log2 N squared as for Hi-ADSD. A test that is under way when its
-/// target dies may have passed, and the next one is given up at the end of its interval: one more each.
+/// The latency bound in intervals: one test of everybody, or log2 N squared as for Hi-ADSD. A test that is under way
+/// when its target dies may have passed, and the next one is given up at the end of its interval: one more each.
 #[must_use]
 pub fn latency_bound(assignment: Assignment, count: u32) -> u64 {
     match assignment {

@@ -1,8 +1,9 @@
 //! How long an answer takes on a host with jobs of others.
 //!
-//! An answer takes some milliseconds, and some more where all processors are taken. Now and then something else runs, for a
-//! moment: answers take many times as long then, and in a part of the cases nothing on the host is done in time, so that its own
-//! process sees all others late. How often that is grows with the share of time in which the jobs take all processors.
+//! An answer takes some milliseconds, and some more where all processors are taken. Now and then something else runs,
+//! for a moment: answers take many times as long then, and in a part of the cases nothing on the host is done in time,
+//! so that its own process sees all others late. How often that is grows with the share of time in which the jobs take
+//! all processors.
 
 use std::time::Duration;
 

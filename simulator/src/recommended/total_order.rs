@@ -1,8 +1,8 @@
 //! The atomic broadcasts of the thesis's annex A: each member broadcasts one message, and all deliver all in one order.
 //!
-//! Three ways: a sequencer that sends on what it gets (unicast-broadcast), a sequencer that numbers what everybody has got
-//! (broadcast-broadcast), and one consensus on what the leader has got. Messages take a random time; nobody fails. The annex does
-//! not count all messages alike, so each kind is counted by itself here.
+//! Three ways: a sequencer that sends on what it gets (unicast-broadcast), a sequencer that numbers what everybody has
+//! got (broadcast-broadcast), and one consensus on what the leader has got. Messages take a random time; nobody fails.
+//! The annex does not count all messages alike, so each kind is counted by itself here.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

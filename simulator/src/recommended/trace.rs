@@ -141,8 +141,8 @@ pub fn monitoring(intervals: u64, doubts: u32, seed: u64, pairs: &[(Rank, Rank)]
     trace(&scenario, pairs)
 }
 
-/// The process that has left most often with the tester that has failed it most often and the one that has done so least often,
-/// and one that has left least often: the counterparts of the paper's figures 8 to 10 in this order.
+/// The process that has left most often with the tester that has failed it most often and the one that has done so
+/// least often, and one that has left least often: the counterparts of the paper's figures 8 to 10 in this order.
 #[must_use]
 pub fn remarkable(trace: &Trace) -> [(Rank, Rank); 3] {
     let by_counter = |rank: &Rank| trace.counters[*rank as usize];

@@ -37,9 +37,9 @@ pub const LINK: Costs = Costs {
     noise: 0.03,
 };
 
-/// As the second environment of the thesis: Gigabit Ethernet shared by the four processes of a node, 0.62 ms there and back
-/// (appendix A.1), slow cores. Its hash is SHA-1, some 2 ns a byte on such a core. Assumed are the times of a message and
-/// of a flop.
+/// As the second environment of the thesis: Gigabit Ethernet shared by the four processes of a node, 0.62 ms there and
+/// back (appendix A.1), slow cores. Its hash is SHA-1, some 2 ns a byte on such a core. Assumed are the times of a
+/// message and of a flop.
 pub const THESIS: Costs = Costs {
     name: "as environment 2 of the thesis",
     latency: 310_000,

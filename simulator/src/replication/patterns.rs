@@ -1,6 +1,8 @@
-//! Who sends how much to whom in the programs of the NAS Parallel Benchmarks (NPB 3), reduced to computing and messages.
+//! Who sends how much to whom in the programs of the NAS Parallel Benchmarks (NPB 3), reduced to computing and
+//! messages.
 //!
-//! Sizes of classes, iterations and operations are those that NPB publishes. Collective operations are messages between pairs.
+//! Sizes of classes, iterations and operations are those that NPB publishes. Collective operations are messages between
+//! pairs.
 
 use std::str::FromStr;
 
@@ -50,8 +52,8 @@ impl Program {
         }
     }
 
-    /// Iterations and Gflop of a class (0: A, 1: B, 2: C), and the points: of an edge for BT, LU, SP; rows for CG; all for the
-    /// others.
+    /// Iterations and Gflop of a class (0: A, 1: B, 2: C), and the points: of an edge for BT, LU, SP; rows for CG; all
+    /// for the others.
     fn class(self, class: usize) -> (u32, f64, f64) {
         match self {
             Self::Bt => [(200, 168.3, 64.0), (200, 721.5, 102.0), (200, 2_834.3, 162.0)][class],

@@ -217,8 +217,8 @@ impl Run {
             return if matches!(message, Message::Copy { .. }) { costs.message as f64 } else { 0.0 };
         };
         let hash = match message {
-            // A receiver hashes the data. A sender does where it sends the digest; the length of the data is that of the digest
-            // here.
+            // A receiver hashes the data. A sender does where it sends the digest; the length of the data is that of
+            // the digest here.
             Message::Copy { body: Body::Full(data), .. } if !is_sent => data.0 as f64,
             Message::Copy { body: Body::Digest(digest), .. } if is_sent && method.sends_digests() => digest.0 as f64,
             _ => 0.0,

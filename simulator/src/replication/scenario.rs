@@ -25,7 +25,8 @@ pub struct Scenario {
 pub struct Figures {
     /// Until the last replica has verified all, in seconds.
     pub time: f64,
-    /// Until the first replicas of all ranks have come to `MPI_Finalize`, of the replica number that is the fastest, in seconds.
+    /// Until the first replicas of all ranks have come to `MPI_Finalize`, of the replica number that is the fastest, in
+    /// seconds.
     pub first: f64,
     /// Messages with data or a digest.
     pub messages: u64,

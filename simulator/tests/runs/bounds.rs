@@ -98,8 +98,8 @@ fn check(runs: u64) {
     assert!(violations.is_empty(), "{} of {runs} runs: {}", violations.len(), violations[0]);
 }
 
-/// Every set of at most floor(log2 n) - 1 nodes that forward nothing leaves a broadcast that reaches all others, over at
-/// most floor(log2 n) hops, far fewer than the 8 log2 n of B(n).
+/// Every set of at most floor(log2 n) - 1 nodes that forward nothing leaves a broadcast that reaches all others, over
+/// at most floor(log2 n) hops, far fewer than the 8 log2 n of B(n).
 fn check_every_set(sizes: impl Iterator<Item = u32>) {
     for nodes in sizes {
         let links: Vec<u64> =

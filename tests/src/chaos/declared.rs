@@ -130,8 +130,8 @@ impl Declared {
         }
     }
 
-    /// However the job has ended: whom a fault has brought down for good is declared in time, as long as the job runs. Since
-    /// when somebody was down is not known of everybody; and in `MPI_Finalize` a death may go unsaid.
+    /// However the job has ended: whom a fault has brought down for good is declared in time, as long as the job runs.
+    /// Since when somebody was down is not known of everybody; and in `MPI_Finalize` a death may go unsaid.
     ///
     /// # Panics
     /// With everything that is known about the job, if somebody is declared later.
@@ -165,8 +165,8 @@ impl Declared {
         outcome.require(unsaid.is_empty(), &format!("the history declares the dead, but not {unsaid:?}"));
     }
 
-    /// In a job that went on these have died, and the history has every death and no other, but for a limit. A rank that
-    /// has struck itself at the end counts as neither.
+    /// In a job that went on these have died, and the history has every death and no other, but for a limit. A rank
+    /// that has struck itself at the end counts as neither.
     ///
     /// # Panics
     /// With everything that is known about the job, if that is not so.
@@ -242,8 +242,8 @@ fn due(down: Duration, plan: &Plan, struck: &Struck) -> Duration {
     down + found_within(struck, down) + meeting
 }
 
-/// Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, if that takes a
-/// new ringwatchd because one was struck as well, or the survivors were in `MPI_Finalize` already.
+/// Broken connections tell the survivors, too: a job may have ended before its nodes have said who died, if that takes
+/// a new ringwatchd because one was struck as well, or the survivors were in `MPI_Finalize` already.
 fn may_go_unsaid(rank: u32, struck: &Struck, ended_at: Duration) -> bool {
     let soon = TIMEOUT * 4;
     struck.at.get(&rank).is_some_and(|at| {

@@ -23,8 +23,8 @@ use crate::running::Running;
 /// How long the survivors may take to go on before that counts as a hang: Linux 6.18 keeps a rank that yields from its
 /// processor for a minute, where others do so, too.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// A cut that is below every timeout of the job, from before it to after it: a node that has just heard of another one's doubt
-/// gives the node of mpirun 0.7 timeouts.
+/// A cut that is below every timeout of the job, from before it to after it: a node that has just heard of another
+/// one's doubt gives the node of mpirun 0.7 timeouts.
 const HARMLESS_CUT: Duration = Duration::from_millis(180);
 /// A stop of one rank that is below its limit, from before it to after it.
 const HARMLESS_STOP: Duration = STOP_TIMEOUT.saturating_sub(Duration::from_millis(40));
@@ -392,8 +392,8 @@ impl Driver<'_, '_> {
         held
     }
 
-    /// A host falls silent for about so long. If its neighbour on the ring, or it itself, could not be heard or could not hear just before, the
-    /// two may count as one silence, of this host or of that neighbour.
+    /// A host falls silent for about so long. If its neighbour on the ring, or it itself, could not be heard or could
+    /// not hear just before, the two may count as one silence, of this host or of that neighbour.
     fn note_silence(&mut self, host: u32, length: Duration) {
         let living: BTreeSet<u32> = process::on_hosts()
             .iter()
@@ -435,8 +435,8 @@ impl Driver<'_, '_> {
         found
     }
 
-    /// Until a `ringwatchd` that was struck has been replaced, and the new one watches: somebody has to be left on the host
-    /// who can end its ranks and say why. Where no rank is left there is no other.
+    /// Until a `ringwatchd` that was struck has been replaced, and the new one watches: somebody has to be left on the
+    /// host who can end its ranks and say why. Where no rank is left there is no other.
     fn wait_for_a_watcher(&mut self, host: u32) {
         let Some(struck) = self.unwatched.get(&host).copied() else { return };
         let name = ALL_HOSTS[host as usize];
@@ -520,7 +520,8 @@ impl Driver<'_, '_> {
         self.job.ranks().into_iter().filter(|rank| !is_dead(rank)).collect()
     }
 
-    /// Whether such a host, which nothing else has struck for good, was declared in its time for the reason that is to be expected.
+    /// Whether such a host, which nothing else has struck for good, was declared in its time for the reason that is to
+    /// be expected.
     fn has_taken(&self, one: &Adjoining, history: &str) -> bool {
         let host = ALL_HOSTS[one.host as usize];
         let is_new = !self.struck.lost.contains_key(&one.host) && !self.struck.doubtful.contains(&one.host);
@@ -582,8 +583,8 @@ struct Unwatched {
     lines: usize,
 }
 
-/// Whether, in the log of a host, another `ringwatchd` than the one that was struck has begun to watch since. That one may have
-/// come to say that it had started or not.
+/// Whether, in the log of a host, another `ringwatchd` than the one that was struck has begun to watch since. That one
+/// may have come to say that it had started or not.
 fn watches_again(log: &str, struck: Unwatched) -> bool {
     let is_its = |line: &str| line.split_whitespace().any(|word| word == format!("pid={}", struck.pid));
     let mut lines = log.lines().skip(struck.lines);

@@ -1,5 +1,5 @@
-//! What a limit that docs/limits.md names may do to a job, or this machine where it does not let processes run: end it, or take a
-//! node along. That excuses no more: all other promises hold for whoever is left.
+//! What a limit that docs/limits.md names may do to a job, or this machine where it does not let processes run: end it,
+//! or take a node along. That excuses no more: all other promises hold for whoever is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -85,7 +85,8 @@ pub struct End<'a> {
 }
 
 /// The limit that has ended the job, if ringwatch says so: one who was being spawned has died or given up as its
-/// `MPI_Init` failed, about when somebody died or may have, or a rank has aborted over a receive after somebody was struck.
+/// `MPI_Init` failed, about when somebody died or may have, or a rank has aborted over a receive after somebody was
+/// struck.
 #[must_use]
 pub fn ended(plan: &Plan, struck: &Struck, end: &End<'_>) -> Option<&'static str> {
     if struck.must.is_empty() && struck.may.is_empty() && own(plan, end.diaries).is_none() {
@@ -107,7 +108,8 @@ pub fn ended(plan: &Plan, struck: &Struck, end: &End<'_>) -> Option<&'static str
     None
 }
 
-/// Whether those who entered the last `MPI_Comm_spawn` could not know yet that somebody was dead, or that came afterwards.
+/// Whether those who entered the last `MPI_Comm_spawn` could not know yet that somebody was dead, or that came
+/// afterwards.
 fn struck_into_spawn(struck: &Struck, end: &End<'_>) -> bool {
     let entries = end.diaries.all("enters").filter(|entry| entry.text() == "spawn");
     let Some(entered) = entries.map(|entry| entry.at).max() else { return false };

@@ -10,8 +10,8 @@ const FAMILIES: [&str; 11] =
     ["p2p", "any", "rooted", "all", "vector", "nonblocking", "persistent", "neighbour", "compute", "window", "file"];
 /// The one in which a death ends the job, as docs/limits.md says.
 const SPAWN: &str = "spawn";
-/// A seed whose plan and those of the following, until they have this many faults, leave out no kind of fault, no moment and
-/// no family.
+/// A seed whose plan and those of the following, until they have this many faults, leave out no kind of fault, no
+/// moment and no family.
 pub const SEED: u64 = 37;
 /// See [`SEED`].
 pub const FAULTS: u32 = 50;

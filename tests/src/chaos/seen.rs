@@ -1,5 +1,5 @@
-//! Since when those who were struck are down, as can be seen from outside: a process dies or stops only when it comes to run,
-//! and that is the kernel's choice.
+//! Since when those who were struck are down, as can be seen from outside: a process dies or stops only when it comes
+//! to run, and that is the kernel's choice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

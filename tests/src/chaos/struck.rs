@@ -69,9 +69,9 @@ pub fn own(plan: &Plan, diaries: &Diaries) -> Option<Carried> {
     diaries.has(rank, "dies").then(|| Carried { kind: fault.kind(), moment: when.moment(), overlaps: false })
 }
 
-/// How long it takes to declare somebody who is down: one timeout, and one more for each node that is lost by then, as the
-/// ring finds them one after the other; or had been away, or away from the others. Four more are for a short cut, for other
-/// `ringwatchd`s in the place of those that were struck, and for datagrams that got lost.
+/// How long it takes to declare somebody who is down: one timeout, and one more for each node that is lost by then, as
+/// the ring finds them one after the other; or had been away, or away from the others. Four more are for a short cut,
+/// for other `ringwatchd`s in the place of those that were struck, and for datagrams that got lost.
 pub fn found_within(struck: &Struck, down: Duration) -> Duration {
     let lost = struck.lost.values().filter(|at| **at <= down + TIMEOUT * 4).count() + struck.doubtful.len();
     TIMEOUT * u32::try_from(lost + 1 + 4).unwrap_or(u32::MAX) + SLACK

@@ -26,8 +26,8 @@ pub enum Verdict {
     Broken(String),
 }
 
-/// Checks what the plan promises of its end, and returns the limits that came into play there. A machine that was late lets
-/// nobody be declared in time.
+/// Checks what the plan promises of its end, and returns the limits that came into play there. A machine that was late
+/// lets nobody be declared in time.
 ///
 /// # Panics
 /// With everything that is known about the job, if a promise is broken.
@@ -87,8 +87,8 @@ pub fn judge(plan: &Plan, struck: &Struck, outcome: &Outcome, traces: &Traces<'_
     &limits | &declared.are(&dead, struck, plan.own(), outcome)
 }
 
-/// A death in `MPI_Init` ends the job with a status and a sentence about that, or those whose `MPI_Init` returned go on.
-/// Without a death all go on.
+/// A death in `MPI_Init` ends the job with a status and a sentence about that, or those whose `MPI_Init` returned go
+/// on. Without a death all go on.
 fn began(
     plan: &Plan,
     struck: &Struck,
@@ -186,8 +186,8 @@ fn gone(struck: &Struck, outcome: &Outcome) -> BTreeSet<u32> {
     struck.must.iter().chain(may).copied().collect()
 }
 
-/// The same before the last fault, which struck everybody and lets nobody come to an end: of those who may be dead, who is
-/// declared.
+/// The same before the last fault, which struck everybody and lets nobody come to an end: of those who may be dead, who
+/// is declared.
 fn gone_before_the_last(struck: &Struck, declared: &Declared) -> BTreeSet<u32> {
     let last = struck.at.values().max();
     let earlier = |rank: &&u32| struck.at.get(rank).is_some_and(|at| Some(at) < last);

@@ -63,8 +63,8 @@ impl Storm {
         Self { ends, relay: Some(relay), late }
     }
 
-    /// When this process ran again after it was kept from running for a third of the daemons' timeout or more, and for how
-    /// long it was: so much later than was meant datagrams may have come.
+    /// When this process ran again after it was kept from running for a third of the daemons' timeout or more, and for
+    /// how long it was: so much later than was meant datagrams may have come.
     #[must_use]
     pub fn late(&self) -> Vec<(Duration, Duration)> {
         self.late.lock().unwrap_or_else(PoisonError::into_inner).clone()

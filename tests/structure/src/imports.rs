@@ -57,7 +57,8 @@ fn reach<'a>(graph: &'a Graph, file: &Path) -> BTreeSet<&'a Path> {
     reached
 }
 
-/// The same without the first file of the crate, which joins all others: whoever imports it is found by [`importers_of_root`].
+/// The same without the first file of the crate, which joins all others: whoever imports it is found by
+/// [`importers_of_root`].
 #[must_use]
 pub fn without_root(mut graph: Graph, root: &Path) -> Graph {
     graph.remove(root);

@@ -1,4 +1,5 @@
-//! Checkpoints of the program: a replacement goes on from the last whole one of its rank, and without message logging all ranks do.
+//! Checkpoints of the program: a replacement goes on from the last whole one of its rank, and without message logging
+//! all ranks do.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What a node's operating system may do to `ringwatchd` without anybody being declared dead for it: step the wall clock,
-//! take its program out of memory, and swap the memory of all others.
+//! What a node's operating system may do to `ringwatchd` without anybody being declared dead for it: step the wall
+//! clock, take its program out of memory, and swap the memory of all others.
 
 use std::fs::{self, File, Permissions};
 use std::io::Write;
@@ -94,7 +94,8 @@ fn kilobytes(pid: i32, name: &str) -> Option<u64> {
 /// How often a process waited for a page from the disk.
 fn waits_for_disk(pid: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
-    // After the name in parentheses: state, 6 numbers of its family, flags, minor faults, those of children, major ones.
+    // After the name in parentheses: state, 6 numbers of its family, flags, minor faults, those of children, major
+    // ones.
     let rest = text.rsplit_once(')').expect("a name").1;
     rest.split_whitespace().nth(9).and_then(|number| number.parse().ok()).expect("a number of faults")
 }

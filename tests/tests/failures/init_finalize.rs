@@ -151,8 +151,8 @@ fn mpirun_waits_until_it_has_said_why() {
     });
 }
 
-/// It has told PMIx who it is, and is gone when the answer comes. What PMIx 5.0.7 frees then it uses again at the end of the
-/// job: here what is freed is overwritten, so that it does not get away with it.
+/// It has told PMIx who it is, and is gone when the answer comes. What PMIx 5.0.7 frees then it uses again at the end
+/// of the job: here what is freed is overwritten, so that it does not get away with it.
 #[test]
 fn dies_while_it_connects_on_the_host_of_prterun() {
     in_lab(|lab| {

@@ -7,7 +7,8 @@ use system_tests::{Job, Lab, Outcome, Running, SLACK, in_lab, process};
 /// For PRRTE to end a job: it gives ranks seconds to heed SIGTERM.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Starts a job that goes on until it is told to end, and returns it with the numbers of all of its processes but prterun.
+/// Starts a job that goes on until it is told to end, and returns it with the numbers of all of its processes but
+/// prterun.
 fn start<'a>(lab: &'a Lab, job: Job, operation: &str) -> (Running<'a>, Vec<i32>) {
     let mut job = job.blocked_in(operation, &[]).arguments(&["--hold"]).start(lab);
     job.wait_until_blocked();

@@ -1,4 +1,5 @@
-//! Message logging under the examples: whenever a rank is killed from outside, the output is that of an undisturbed run.
+//! Message logging under the examples: whenever a rank is killed from outside, the output is that of an undisturbed
+//! run.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Message logging: a killed rank is replaced by a spare, nobody rolls back, and the output is that of an undisturbed run.
+//! Message logging: a killed rank is replaced by a spare, nobody rolls back, and the output is that of an undisturbed
+//! run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -170,7 +171,8 @@ fn gives(lab: &Lab, expected: &Outcome, words: &[&str]) {
     outcome.left_nothing();
 }
 
-/// Collective operations without blocking, persistent and with neighbours, messages of all modes, communicators and groups.
+/// Collective operations without blocking, persistent and with neighbours, messages of all modes, communicators and
+/// groups.
 #[test]
 fn functions_give_what_open_mpi_gives_also_when_a_rank_is_replaced() {
     in_lab(|lab| {

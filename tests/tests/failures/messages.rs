@@ -93,8 +93,8 @@ fn a_message_from_the_dead_that_anybody_might_have_sent_is_given_up_when_it_is_r
     });
 }
 
-/// What comes late of a collective that a death has ended is dropped. Open MPI 5.0.7 waits for it all the same before it takes
-/// any later message of its sender (`pml_ob1_recvfrag.c:511` and `:1101`).
+/// What comes late of a collective that a death has ended is dropped. Open MPI 5.0.7 waits for it all the same before
+/// it takes any later message of its sender (`pml_ob1_recvfrag.c:511` and `:1101`).
 #[test]
 fn the_living_hear_each_other_on_a_communicator_with_a_dead_member() {
     in_lab(|lab| {
@@ -110,8 +110,8 @@ fn the_living_hear_each_other_on_a_communicator_with_a_dead_member() {
     });
 }
 
-/// Two connect with each other at once; the connection that both keep is the one whose packets a cut link has lost, and whose
-/// process is stopped when it is made at last. In the meantime the other one does not take it for dead.
+/// Two connect with each other at once; the connection that both keep is the one whose packets a cut link has lost, and
+/// whose process is stopped when it is made at last. In the meantime the other one does not take it for dead.
 #[test]
 fn a_connection_that_is_made_late_is_waited_for() {
     in_lab(|lab| {
@@ -126,7 +126,8 @@ fn a_connection_that_is_made_late_is_waited_for() {
         lab.join("h3");
         job.tell("second");
         job.wait_for("sent", &[2]);
-        // Rank 1 closes what rank 2 has begun, and the kernel begins again what it has itself begun, a second after that.
+        // Rank 1 closes what rank 2 has begun, and the kernel begins again what it has itself begun, a second after
+        // that.
         std::thread::sleep(Duration::from_millis(200));
         let _ = job.signal_rank(1, libc::SIGSTOP);
         std::thread::sleep(Duration::from_millis(1500));

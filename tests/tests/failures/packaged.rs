@@ -1,5 +1,5 @@
-//! Message logging under programs of Debian's packages, as they are: a rank is killed from outside, and the output is that of an
-//! undisturbed run, times apart.
+//! Message logging under programs of Debian's packages, as they are: a rank is killed from outside, and the output is
+//! that of an undisturbed run, times apart.
 
 use std::fs;
 use std::path::Path;

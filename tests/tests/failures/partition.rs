@@ -1,4 +1,5 @@
-//! The network falls into two halves: the one with prterun goes on, the other ends, and a healed link brings nobody back.
+//! The network falls into two halves: the one with prterun goes on, the other ends, and a healed link brings nobody
+//! back.
 
 use std::time::Duration;
 
@@ -146,8 +147,8 @@ fn healed_as_the_other_side_gives_up_ends_in_one_job() {
     in_lab(|lab| healed_after(lab, TIMEOUT * 7 / 4));
 }
 
-/// While a node is out of contact its `ringwatchd` has its ranks and prted wait. If it dies meanwhile prted goes on, and
-/// starts another one, which ends them.
+/// While a node is out of contact its `ringwatchd` has its ranks and prted wait. If it dies meanwhile prted goes on,
+/// and starts another one, which ends them.
 #[test]
 fn a_ringwatchd_that_dies_while_its_node_waits() {
     in_lab(|lab| {

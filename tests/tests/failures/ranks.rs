@@ -64,7 +64,8 @@ fn killed_in_bcast() {
     in_lab(|lab| is_killed(lab, Job::new(), "bcast", VICTIM));
 }
 
-/// Nobody takes what was in its memory before for the others' data, whether the root of an inner broadcast dies or another.
+/// Nobody takes what was in its memory before for the others' data, whether the root of an inner broadcast dies or
+/// another.
 #[test]
 fn killed_in_allgatherv() {
     in_lab(|lab| [0, VICTIM].iter().for_each(|victim| dies(lab, "vector", "kill", &[*victim])));
@@ -171,7 +172,8 @@ fn core_in(folder: &Path) -> Option<PathBuf> {
     paths.find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains("core")))
 }
 
-/// How long a core is, and how long it would be by its table of segments: what is written of it is known from its beginning on.
+/// How long a core is, and how long it would be by its table of segments: what is written of it is known from its
+/// beginning on.
 fn lengths_of_core(path: &Path) -> [u64; 2] {
     const HEADER: usize = 64;
     const SEGMENT: usize = 56;

@@ -1,5 +1,5 @@
-//! The sort that lives on the group of recommended processes: whatever processes are killed, stopped or slowed down in whatever
-//! round, its output is sorted and has the numbers of the beginning.
+//! The sort that lives on the group of recommended processes: whatever processes are killed, stopped or slowed down in
+//! whatever round, its output is sorted and has the numbers of the beginning.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -105,8 +105,8 @@ impl Drop for Load {
     }
 }
 
-/// Strikes as many ranks as the cell says in a round, which ones the seed says, and lets stopped and slow ones be well again
-/// when the others go on without them. Returns what place 0 of each round has printed.
+/// Strikes as many ranks as the cell says in a round, which ones the seed says, and lets stopped and slow ones be well
+/// again when the others go on without them. Returns what place 0 of each round has printed.
 fn sorts(lab: &Lab, cell: Cell, round: u32, seed: u32) -> String {
     let what = format!("{cell:?} in round {round}, seed {seed}");
     let mut random = Pcg64Mcg::seed_from_u64(seed.into());
@@ -194,8 +194,8 @@ fn a_program_in_fortran_or_python_works_in_rounds_with_a_test_of_its_own() {
     });
 }
 
-/// All cells of the table: 0, 1, N/2 and N-1 processes in each round, by each fault, with and without return, and with ULFM
-/// alone.
+/// All cells of the table: 0, 1, N/2 and N-1 processes in each round, by each fault, with and without return, and with
+/// ULFM alone.
 #[test]
 #[ignore = "takes minutes for each seed"]
 fn a_sort_is_right_whatever_processes_are_killed_stopped_or_slow() {

@@ -60,8 +60,8 @@ fn is_right<'a>(lab: &Lab, outcome: &'a Outcome) -> &'a Outcome {
 #[test]
 fn killed_replicas_change_nothing_and_the_output_appears_once() {
     in_lab(|lab| {
-        // Of the rank that receives from any source, the replica that is first; and one of another rank in the middle of
-        // collective operations.
+        // Of the rank that receives from any source, the replica that is first; and one of another rank in the middle
+        // of collective operations.
         for (method, deaths) in [("asynchash", &["0", "60", "3", "150"]), ("alltoall", &["0", "150", "2", "20"])] {
             let outcome = job(lab, 2, &[("replicas_method", method)], deaths).run(lab);
             outcome.require(outcome.losses().len() == 2, "two processes were lost");
@@ -85,8 +85,8 @@ fn a_lost_node_with_a_replica_of_two_ranks_changes_nothing() {
     });
 }
 
-/// Collective operations without blocking, persistent and with neighbours, messages of all modes, cancelled receives, communicators
-/// and groups.
+/// Collective operations without blocking, persistent and with neighbours, messages of all modes, cancelled receives,
+/// communicators and groups.
 #[test]
 fn functions_give_what_message_logging_gives_also_when_a_replica_is_killed() {
     in_lab(|lab| {

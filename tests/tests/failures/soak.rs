@@ -1,6 +1,7 @@
 //! For an hour nobody who lives is declared dead, or even suspected, at short periods and under different loads; what
-//! comes out is the smallest period without a false declaration, and without a false suspicion. Where the machine is itself
-//! a virtual one its processors may stand still, which is counted apart: a thread of the highest priority on each sees that.
+//! comes out is the smallest period without a false declaration, and without a false suspicion. Where the machine is
+//! itself a virtual one its processors may stand still, which is counted apart: a thread of the highest priority on
+//! each sees that.
 
 use std::fs;
 use std::io::Write;

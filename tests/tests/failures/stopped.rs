@@ -99,8 +99,8 @@ fn two_of_two_hosts_stop() {
     });
 }
 
-/// The last rank is killed, and the one before it stops inside a call of the recovery. With several threads a message that
-/// waits for it shares its memory with later ones to others.
+/// The last rank is killed, and the one before it stops inside a call of the recovery. With several threads a message
+/// that waits for it shares its memory with later ones to others.
 fn stops_in_recovery(lab: &Lab, place: &str) {
     let second = format!("6:{place}:stop");
     let job = Job::new().blocked_in("allreduce", &[7]).arguments(&["--threads", "--second", &second]);
@@ -166,8 +166,8 @@ fn stopped_shorter_than_the_limit_is_not_dead() {
     });
 }
 
-/// What a batch system does: every process of the job is stopped, one host after the other within 300 ms, for much longer
-/// than any timeout.
+/// What a batch system does: every process of the job is stopped, one host after the other within 300 ms, for much
+/// longer than any timeout.
 fn is_suspended(lab: &Lab, job: Job, with_ringwatchd: bool, span: Duration) {
     is_suspended_while(lab, job, with_ringwatchd, |_| std::thread::sleep(span));
 }
@@ -215,8 +215,8 @@ fn a_suspended_job_whose_ranks_may_be_stopped_loses_nobody() {
     });
 }
 
-/// The others hold their ranks while they hear nothing from the node of mpirun, and release them afterwards: that is not to
-/// resume what is suspended.
+/// The others hold their ranks while they hear nothing from the node of mpirun, and release them afterwards: that is
+/// not to resume what is suspended.
 #[test]
 fn a_suspended_job_stays_so_when_the_node_of_mpirun_was_out_of_contact() {
     in_lab(|lab| {

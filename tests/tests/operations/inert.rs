@@ -1,5 +1,5 @@
-//! A job that did not ask for fault tolerance runs exactly as with stock Open MPI: no process, no thread, no variable, no
-//! changed parameter, the same output and the same status.
+//! A job that did not ask for fault tolerance runs exactly as with stock Open MPI: no process, no thread, no variable,
+//! no changed parameter, the same output and the same status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

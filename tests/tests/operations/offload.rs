@@ -1,5 +1,5 @@
-//! A host whose part in the ring another machine carries: on the whole system, h4 for h3. What the loss of each means is
-//! in docs/offload.md.
+//! A host whose part in the ring another machine carries: on the whole system, h4 for h3. What the loss of each means
+//! is in docs/offload.md.
 
 use system_tests::clock::now;
 use system_tests::{Job, Lab, Running, SLACK, TIMEOUT, in_lab, process};

@@ -1,8 +1,8 @@
-//! A job whose nodes have different releases of ringwatch, or of which some lack a part of it, is refused with one sentence that
-//! names the nodes.
+//! A job whose nodes have different releases of ringwatch, or of which some lack a part of it, is refused with one
+//! sentence that names the nodes.
 //!
-//! The other release is a build of its own, with another version number; a host gets it, or an empty file, by a mount that only
-//! the processes of that host see.
+//! The other release is a build of its own, with another version number; a host gets it, or an empty file, by a mount
+//! that only the processes of that host see.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -92,8 +92,8 @@ fn started_in_vain(lab: &Lab, job: &Job, status: i32) -> String {
     sentences[0].to_owned()
 }
 
-/// Ranks with ringwatch's defaults and ranks without do not understand each other: of nodes that lack it, or a part of it, no
-/// rank leaves `MPI_Init`, and neither does one of another node.
+/// Ranks with ringwatch's defaults and ranks without do not understand each other: of nodes that lack it, or a part of
+/// it, no rank leaves `MPI_Init`, and neither does one of another node.
 #[test]
 fn a_node_that_lacks_ringwatch_or_a_part_of_it_is_named_before_a_rank_leaves_init() {
     in_lab(|lab| {
@@ -187,7 +187,8 @@ fn nodes_that_all_lack_the_same_run() {
     });
 }
 
-/// Of a PMIx that it was not built for, or a PRRTE that it does not know, the plugin says so, and the job is one of stock.
+/// Of a PMIx that it was not built for, or a PRRTE that it does not know, the plugin says so, and the job is one of
+/// stock.
 #[test]
 fn a_plugin_in_a_release_that_it_cannot_serve_leaves_the_job_alone() {
     in_lab(|lab| {

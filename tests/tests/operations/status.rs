@@ -156,8 +156,8 @@ fn the_text_for_people_says_the_same() {
 #[test]
 fn two_jobs_of_one_node_are_told_apart() {
     in_lab(|lab| {
-        // Two mpirun bind their ranks to the same processors, and waiting ranks keep each other from them. Where they yield
-        // instead, Linux 6.18 has let those of one host run alone for a minute.
+        // Two mpirun bind their ranks to the same processors, and waiting ranks keep each other from them. Where they
+        // yield instead, Linux 6.18 has let those of one host run alone for a minute.
         let options = ["--bind-to", "none", "--mca", "mpi_yield_when_idle", "0"];
         let job = Job::new().on(&["h1", "h2"], 2).options(&options);
         let job = job.arguments(&["--op", "allreduce", "--hold"]);

@@ -53,8 +53,8 @@ fn a_tool_of_another_user_or_host_is_turned_away() {
     });
 }
 
-/// Place of prterun's port of PRRTE's, and the name of its job of daemons, as everybody on the host of a prted can read them there:
-/// `NSPACE.0;tcp://ADDRESS:PORT:...`.
+/// Place of prterun's port of PRRTE's, and the name of its job of daemons, as everybody on the host of a prted can read
+/// them there: `NSPACE.0;tcp://ADDRESS:PORT:...`.
 fn port_of_prterun(job: &Running<'_>, host: &str) -> (String, String, String) {
     let line = fs::read(format!("/proc/{}/cmdline", job.runtime(host))).expect("the runtime daemon runs");
     let words = String::from_utf8_lossy(&line).into_owned();

@@ -1,5 +1,5 @@
-//! `MPIX_Comm_ispawn`, `MPIX_Comm_iaccept` and `MPIX_Comm_iconnect`: several at once, beside what the program does itself,
-//! completed in every way, and with deaths at every moment.
+//! `MPIX_Comm_ispawn`, `MPIX_Comm_iaccept` and `MPIX_Comm_iconnect`: several at once, beside what the program does
+//! itself, completed in every way, and with deaths at every moment.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -205,8 +205,8 @@ fn a_death_on_either_side_is_known_on_both() {
     });
 }
 
-/// One of those who would spawn dies before, and another when all others have called and he has not: root or not, nobody is
-/// spawned, everybody is told, and the job goes on.
+/// One of those who would spawn dies before, and another when all others have called and he has not: root or not,
+/// nobody is spawned, everybody is told, and the job goes on.
 #[test]
 fn a_death_before_anybody_is_spawned() {
     in_lab(|lab| {
@@ -267,7 +267,8 @@ fn in_fortran_with_the_module_mpi_f08() {
     in_lab(|lab| in_fortran(lab, 3));
 }
 
-/// With arguments, an info and error codes, and without; what is ignored is not written to, also when there is an error.
+/// With arguments, an info and error codes, and without; what is ignored is not written to, also when there is an
+/// error.
 fn in_fortran(lab: &Lab, binding: u32) {
     // Nobody waits for a death.
     let program = compile_fortran("ispawns", binding, &["-O3", "-Wno-unused-function", "-lringwatch"]);

@@ -1,5 +1,5 @@
-//! Two groups meet by `MPI_Comm_accept` and `MPI_Comm_connect` while a member of one dies: nobody waits for ever, and of uniform
-//! groups all members have the new communicator or none has.
+//! Two groups meet by `MPI_Comm_accept` and `MPI_Comm_connect` while a member of one dies: nobody waits for ever, and
+//! of uniform groups all members have the new communicator or none has.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

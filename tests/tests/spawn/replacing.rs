@@ -1,4 +1,5 @@
-//! Processes that are spawned in place of the dead: there is room for them where there is, and an error where there is not.
+//! Processes that are spawned in place of the dead: there is room for them where there is, and an error where there is
+//! not.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -44,8 +45,8 @@ fn ended(outcome: &Outcome, numbers: impl IntoIterator<Item = u32>) {
     outcome.require(outcome.status == 0, "mpirun's exit status is 0").without_the_output().left_nothing();
 }
 
-/// All slots are taken, and whoever is spawned comes as soon as the survivors know of the death: into the place of the dead, on
-/// its host.
+/// All slots are taken, and whoever is spawned comes as soon as the survivors know of the death: into the place of the
+/// dead, on its host.
 fn replace(lab: &Lab, job: Job, rounds: u32) {
     replace_with(lab, job, rounds, &[]);
 }
@@ -86,8 +87,8 @@ fn the_slots_of_the_dead_are_free() {
     });
 }
 
-/// The runtime counts the end of a dead process after its replacement has been launched on its node, whose daemon drops the
-/// job of the dead then. The other processes of that job can still be reached from there.
+/// The runtime counts the end of a dead process after its replacement has been launched on its node, whose daemon drops
+/// the job of the dead then. The other processes of that job can still be reached from there.
 #[test]
 fn the_runtime_is_late_with_the_end_of_the_dead() {
     in_lab(|lab| {
@@ -107,7 +108,8 @@ fn two_hundred_are_replaced() {
     });
 }
 
-/// The node h2 is lost with two of six ranks. Whoever spawns has this class at all survivors, and there are so many then.
+/// The node h2 is lost with two of six ranks. Whoever spawns has this class at all survivors, and there are so many
+/// then.
 fn lose_a_node(lab: &Lab, job: Job, class: &str, count: u32) {
     let job = job.options(&UNBOUND).options(&["--map-by", "ppr:2:node"]).ranks(6);
     let mut job = job.start(lab);
@@ -144,8 +146,8 @@ fn nothing_is_spawned_on_a_lost_node() {
     });
 }
 
-/// The node of `mpirun` hears of the death last: its `ringwatchd` is stopped and has to be replaced, and the runtime daemon that
-/// would report it is stopped, too. What the survivors spawn waits for that.
+/// The node of `mpirun` hears of the death last: its `ringwatchd` is stopped and has to be replaced, and the runtime
+/// daemon that would report it is stopped, too. What the survivors spawn waits for that.
 #[test]
 fn the_launcher_hears_of_a_death_after_the_spawn() {
     in_lab(|lab| {

@@ -90,9 +90,9 @@ fn parents_and_children(uniform: &str) {
     });
 }
 
-/// What is to be spawned does not exist: all have the same error, and go on.
-/// Those that have parted from others, and ended, were still sent parts of an agreement: what was spawned next where they had been
-/// got these, and was held dead.
+/// What is to be spawned does not exist: all have the same error, and go on. Those that have parted from others, and
+/// ended, were still sent parts of an agreement: what was spawned next where they had been got these, and was held
+/// dead.
 #[test]
 fn nobody_asks_those_who_have_parted() {
     in_lab(|lab| {
@@ -130,8 +130,9 @@ fn a_program_that_does_not_exist_is_an_error_at_all() {
     });
 }
 
-/// The link to a node is cut for a moment as the job is launched, for longer than the runtime waits before it sends again:
-/// the node hears of the job when it does so once more, and before that from its rank, which is to be connected with it.
+/// The link to a node is cut for a moment as the job is launched, for longer than the runtime waits before it sends
+/// again: the node hears of the job when it does so once more, and before that from its rank, which is to be connected
+/// with it.
 #[test]
 fn a_node_hears_of_the_spawned_job_from_its_rank_first() {
     in_lab(|lab| {
@@ -352,8 +353,8 @@ fn a_spawned_program_without_mpi_ends_as_it_likes() {
     });
 }
 
-/// It is begun as soon as there is MPI, and never comes to MPI itself: that is no reason to take a later death for one during
-/// `MPI_Init`.
+/// It is begun as soon as there is MPI, and never comes to MPI itself: that is no reason to take a later death for one
+/// during `MPI_Init`.
 #[test]
 fn a_rank_dies_after_a_program_without_mpi_was_spawned() {
     in_lab(|lab| {

@@ -68,8 +68,8 @@ fn on_several_nodes() {
     strike(Job::new, &[0, 3]);
 }
 
-/// A member whose parent has died turns to one that has not heard of it by the time it decides: everything on its host that
-/// could tell it is stopped for a while.
+/// A member whose parent has died turns to one that has not heard of it by the time it decides: everything on its host
+/// that could tell it is stopped for a while.
 #[test]
 fn a_parent_that_hears_of_a_death_late_tells_its_new_children() {
     in_lab(|lab| {

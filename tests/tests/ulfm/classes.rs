@@ -68,7 +68,8 @@ fn of_a_link_that_was_cut() {
     });
 }
 
-/// Between two groups Open MPI 5.0.7 gives the root whatever lies in the memory of the other group's first member, with success.
+/// Between two groups Open MPI 5.0.7 gives the root whatever lies in the memory of the other group's first member, with
+/// success.
 #[test]
 fn of_a_root_that_lacks_the_part_of_the_dead() {
     in_lab(|lab| {

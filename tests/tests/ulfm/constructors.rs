@@ -83,8 +83,9 @@ fn of_a_group_waits_for_nobody_who_is_dead() {
     newer_ones_go_on("revoke", REVOKED, &["create_group"; 5]);
 }
 
-/// All constructors, with so many rounds of each. In Open MPI 5.0.7 the last step of `MPI_Intercomm_create` runs in a communicator that is
-/// revoked with what is made: without ringwatch's part in that half of a hundred rounds failed somewhere.
+/// All constructors, with so many rounds of each. In Open MPI 5.0.7 the last step of `MPI_Intercomm_create` runs in a
+/// communicator that is revoked with what is made: without ringwatch's part in that half of a hundred rounds failed
+/// somewhere.
 const LEFT_EARLY: [(&str, usize); 19] = [
     ("dup", 10),
     ("idup", 10),
@@ -141,8 +142,8 @@ fn who_leaves_early_may_revoke_what_others_still_make_elsewhere() {
     members_that_leave_early(&["h1", "h2", "h3", "h4"], &["--mca", "coll_ringwatch_error_uniform", "create"]);
 }
 
-/// Open MPI 5.0.7 refuses `MPI_Comm_create_group` where anybody of the communicator is dead, and gives up the messages by which two
-/// groups settle their number.
+/// Open MPI 5.0.7 refuses `MPI_Comm_create_group` where anybody of the communicator is dead, and gives up the messages
+/// by which two groups settle their number.
 fn beside_the_dead(hosts: &[&'static str], options: &[&str]) {
     in_lab(|lab| {
         for when in ["at-once", "later"] {
@@ -234,8 +235,8 @@ fn of_two_groups_alone() {
     });
 }
 
-/// A constructor that fails sets a number free that this process has not taken for the new communicator, since another one
-/// has it: that one would get no message any more.
+/// A constructor that fails sets a number free that this process has not taken for the new communicator, since another
+/// one has it: that one would get no message any more.
 #[test]
 fn a_constructor_that_fails_takes_no_other_communicators_number() {
     in_lab(|lab| {
@@ -258,8 +259,8 @@ fn both_groups_without(victim: u32) -> Vec<u32> {
     (0..8).filter(|rank| *rank != victim).collect()
 }
 
-/// Starts `crossings` and kills the victim after this time in the operation; returns what the survivors wrote once they are all
-/// together again.
+/// Starts `crossings` and kills the victim after this time in the operation; returns what the survivors wrote once they
+/// are all together again.
 fn strike_two_groups(lab: &Lab, job: Job, arguments: &[&str], victim: u32, after: Duration) -> Outcome {
     let victim_text = victim.to_string();
     let job = job.diarist(&compile("crossings", "mpicc")).arguments(arguments).arguments(&["--victim", &victim_text]);
@@ -287,7 +288,8 @@ fn two_groups_wait_for_nobody_who_is_dead(op: &str, bridge: &str, victims: &[u32
     wait_for_nobody_who_is_dead(&Job::new(), [op, bridge], victims, uniform);
 }
 
-/// A member of one group is missing, its leader or another. Open MPI 5.0.7 waits for it, and for those who do not wait either.
+/// A member of one group is missing, its leader or another. Open MPI 5.0.7 waits for it, and for those who do not wait
+/// either.
 fn wait_for_nobody_who_is_dead(job: &Job, [op, bridge]: [&str; 2], victims: &[u32], uniform: &str) {
     in_lab(|lab| {
         for victim in victims {
@@ -371,7 +373,8 @@ fn two_uniform_groups_make_it_at_all_or_at_none(op: &str) {
     in_lab(|lab| {
         // Of 20 rounds each strikes at other moments.
         let moments = lab.seeds(if lab.is_repeated() { 10 } else { 5 }).map(|seed| u64::from(seed) * 3_571 % 50_000);
-        // What a scope revokes has its class in both groups, of which one has lost nobody, if the program has called with it.
+        // What a scope revokes has its class in both groups, of which one has lost nobody, if the program has called
+        // with it.
         let told = if op == "groups" { PROC_FAILED } else { REVOKED };
         let scopes = [("local", PROC_FAILED), ("group", told), ("local", PROC_FAILED), ("global", told)];
         let ways = [6, 0, 1, 4, 7].into_iter().cycle().zip(scopes.into_iter().cycle());
@@ -411,8 +414,8 @@ fn of_two_uniform_groups_that_have_nothing_yet() {
 /// So many times one thing in a job, each of which costs it a rank.
 const STRIKES: usize = 5;
 
-/// With the error scope global: the death of somebody who is no member revokes what the members call with, at each at another
-/// moment.
+/// With the error scope global: the death of somebody who is no member revokes what the members call with, at each at
+/// another moment.
 fn while_processes_die_outside(operations: &[&str], uniformities: &[&str]) {
     in_lab(|lab| {
         let ways = || uniformities.iter().copied().zip(lab.seeds(2));

@@ -133,8 +133,8 @@ fn with_a_reload_from_a_neighbour() {
     });
 }
 
-/// Numbers of communicators are chosen for several at the same time, by ranks that have others of them free and come to the
-/// same communicator at another time, while Open MPI numbers a duplicate.
+/// Numbers of communicators are chosen for several at the same time, by ranks that have others of them free and come to
+/// the same communicator at another time, while Open MPI numbers a duplicate.
 #[test]
 fn beside_each_other_and_a_duplicate_in_any_order() {
     in_lab(|lab| {
@@ -142,8 +142,8 @@ fn beside_each_other_and_a_duplicate_in_any_order() {
     });
 }
 
-/// Agreements and other shrinks of the same communicator, which come before one step of a shrink at some ranks and after it
-/// at others, are not taken for it.
+/// Agreements and other shrinks of the same communicator, which come before one step of a shrink at some ranks and
+/// after it at others, are not taken for it.
 #[test]
 fn beside_agreements_on_the_same_communicator() {
     in_lab(|lab| {
@@ -191,7 +191,8 @@ fn attributes_and_error_handler_are_those_of_the_communicator() {
     });
 }
 
-/// Those that find all shadows of the communicator taken wait; and 3,200 of them leave less than 512 KiB behind, 160 bytes each.
+/// Those that find all shadows of the communicator taken wait; and 3,200 of them leave less than 512 KiB behind, 160
+/// bytes each.
 #[test]
 fn very_many_on_one_communicator() {
     in_lab(|lab| {

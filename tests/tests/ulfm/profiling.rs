@@ -1,5 +1,5 @@
-//! A profiling tool stands in front of MPI as it does without ringwatch: it sees each call of the program and none of the
-//! plugin's, and the program gets the same errors.
+//! A profiling tool stands in front of MPI as it does without ringwatch: it sees each call of the program and none of
+//! the plugin's, and the program gets the same errors.
 
 use std::path::Path;
 

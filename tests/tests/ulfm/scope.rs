@@ -12,13 +12,13 @@ use system_tests::{Job, Lab, in_lab};
 
 /// The operation succeeds: the living peer comes, late.
 const SUCCESS: &str = "0";
-/// A blocked send is interrupted, or its receiver, when it is interrupted first, has thrown the message away and told the
-/// sender that it may go on: Open MPI 5.0.7 does not distinguish that from a delivery.
+/// A blocked send is interrupted, or its receiver, when it is interrupted first, has thrown the message away and told
+/// the sender that it may go on: Open MPI 5.0.7 does not distinguish that from a delivery.
 const UNSENT: &str = "77 or 0";
 /// Who waits for a word of the dead itself may meet that before the communicator is revoked.
 const EITHER: &str = "77 or 75";
-/// The root starts a persistent broadcast although it knows of the death, and whom its data reach before the news does has
-/// what it asked for.
+/// The root starts a persistent broadcast although it knows of the death, and whom its data reach before the news does
+/// has what it asked for.
 const REACHED: &str = "75 or 0";
 /// `MPI_ERR_WIN`, to which most of Open MPI's constructors of windows turn every error.
 const WIN: &str = "53";
@@ -26,8 +26,8 @@ const WIN: &str = "53";
 const AT_ONCE: usize = 6;
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// The columns of the table: scopes, and for each whether the victim is a member or elsewhere, in the job or in one that
-/// was spawned.
+/// The columns of the table: scopes, and for each whether the victim is a member or elsewhere, in the job or in one
+/// that was spawned.
 const SCOPES: [&str; 3] = ["local", "group", "global"];
 const PLACES: [&str; 2] = ["inside", "outside"];
 const SPAWNED: &str = "spawned";
@@ -450,7 +450,8 @@ fn in_python() {
     in_lab(|lab| in_another_language(lab, program));
 }
 
-/// Objects of Python, with the recipe that docs/api.md has: some of their collectives run in a duplicate of mpi4py's own.
+/// Objects of Python, with the recipe that docs/api.md has: some of their collectives run in a duplicate of mpi4py's
+/// own.
 #[test]
 fn objects_of_python() {
     let source = include_str!("../../programs/objects.py");

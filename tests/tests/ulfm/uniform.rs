@@ -155,8 +155,8 @@ fn blocking_collectives() {
     strike_all("coll", "", &COLLECTIVES);
 }
 
-/// The collectives of two groups, each as it is called: blocking, not blocking, persistent. Of the root's group the others give
-/// nothing.
+/// The collectives of two groups, each as it is called: blocking, not blocking, persistent. Of the root's group the
+/// others give nothing.
 fn among_two_groups() -> Vec<String> {
     let of_two = COLLECTIVES.into_iter().filter(|name| !name.ends_with("scan"));
     ["", "i", "p"].iter().flat_map(|form| of_two.clone().map(move |name| format!("{form}{name}"))).collect()
@@ -192,8 +192,9 @@ fn collectives_of_nothing() {
     strike_two_groups("coll", "set", &of_two);
 }
 
-/// In whichever way they call MPI, the members that have nothing to do in an operation wait for one that does not come until it is dead,
-/// and all end with this class: it is from Open MPI's functions that they return before anybody could ask them.
+/// In whichever way they call MPI, the members that have nothing to do in an operation wait for one that does not come
+/// until it is dead, and all end with this class: it is from Open MPI's functions that they return before anybody could
+/// ask them.
 fn hear_of_a_death(lab: &Lab, options: &[&str], operation: &str, class: &str) {
     let library = compile_library("idle_caller", "mpicc").display().to_string();
     let ways: [&[&str]; 4] = [&["direct"], &["table"], &["asked"], &["loaded", &library]];
@@ -231,7 +232,8 @@ fn of_the_world_by_the_parameter_also_those_who_have_nothing_to_do() {
 
 #[test]
 fn constructors_of_two_groups() {
-    // Open MPI's split_type waits for ever on an intercommunicator with members of both groups on one host, whoever lives.
+    // Open MPI's split_type waits for ever on an intercommunicator with members of both groups on one host, whoever
+    // lives.
     let names = ["merge", "dup", "dup_with_info", "idup", "idup_with_info", "split", "create"];
     let names = names.map(String::from);
     strike_two_groups("create", "set", &names);

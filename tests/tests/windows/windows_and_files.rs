@@ -19,8 +19,8 @@ const INFO_VALUE: &str = "33";
 const AT_ONCE: usize = 6;
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// The columns of the table: scopes, and for each whether the victim is a member or elsewhere, in the job or in one that
-/// was spawned.
+/// The columns of the table: scopes, and for each whether the victim is a member or elsewhere, in the job or in one
+/// that was spawned.
 const SCOPES: [&str; 3] = ["local", "group", "global"];
 const PLACES: [&str; 2] = ["inside", "outside"];
 const SPAWNED: &str = "spawned";
@@ -201,8 +201,8 @@ fn a_member_dies_within_an_accumulate_in_shared_memory() {
     });
 }
 
-/// Open MPI holds a lock while it asks another process where its memory is, or twice the same one while it asks for a list of
-/// that, and other threads wait for it in the kernel.
+/// Open MPI holds a lock while it asks another process where its memory is, or twice the same one while it asks for a
+/// list of that, and other threads wait for it in the kernel.
 #[test]
 fn a_thread_does_not_wait_for_the_lock_of_one_that_asks_the_dead() {
     in_lab(|lab| {
@@ -347,8 +347,8 @@ fn what_waits_for_the_dead_is_interrupted() {
     begun_before("group", EITHER, "0 or 75 or 77");
 }
 
-/// A cut link keeps the answers of one who counts as dead, and brings them when it is whole again: nobody waits for them any
-/// more, and what they would have been written to serves something else.
+/// A cut link keeps the answers of one who counts as dead, and brings them when it is whole again: nobody waits for
+/// them any more, and what they would have been written to serves something else.
 #[test]
 fn answers_that_a_cut_link_has_kept_do_no_harm() {
     // Sockets of h4 in which something waits: in the second column for their process, in the third for the network.
@@ -404,8 +404,8 @@ fn answers_that_a_cut_link_has_kept_do_no_harm() {
     });
 }
 
-/// The others end an operation on a file by revoking its communicators, and that may come to a member before the notice of
-/// the death: everything on h2 that could tell it is stopped for a while.
+/// The others end an operation on a file by revoking its communicators, and that may come to a member before the notice
+/// of the death: everything on h2 that could tell it is stopped for a while.
 #[test]
 fn a_file_operation_that_others_end_fails_before_the_notice_comes() {
     in_lab(|lab| {
@@ -445,7 +445,8 @@ fn a_lock_that_the_dead_held_is_not_waited_for_with_scope_group() {
     });
 }
 
-/// A rank that waits for a lock which the dead rank held says so. Rank 0 asks for the lock `later` seconds after the others.
+/// A rank that waits for a lock which the dead rank held says so. Rank 0 asks for the lock `later` seconds after the
+/// others.
 fn a_wait_is_told(later: u32, is_told: impl Fn(&mut Running)) {
     in_lab(|lab| {
         let later = later.to_string();

@@ -23,8 +23,8 @@ use crate::operation::{Operation, Place};
 use crate::progress;
 use crate::requests::{Plan, Recipe, State};
 
-/// The three functions of each operation: their names in MPI and here, what makes the operation, and the arguments before the
-/// communicator.
+/// The three functions of each operation: their names in MPI and here, what makes the operation, and the arguments
+/// before the communicator.
 macro_rules! collectives {
     ($([$($name:literal $function:ident)*] $plan:path: $arguments:tt;)*) => {
         $(collectives!(@functions $($function)*, $plan, $arguments);)*

@@ -90,7 +90,8 @@ pub(super) fn hear(
     Ok(all)
 }
 
-/// What each of these members says: two numbers; and a communicator number of the first of them, which nobody else gives.
+/// What each of these members says: two numbers; and a communicator number of the first of them, which nobody else
+/// gives.
 fn ask(
     layer: &'static Layer,
     place: &Place,
@@ -174,8 +175,8 @@ unsafe extern "C-unwind" fn comm_idup_with_info(
     unsafe { comm_idup(comm, new, request) }
 }
 
-/// Ranks are near each other if their first processes were. A replacement may be on another node: what they would share is
-/// refused.
+/// Ranks are near each other if their first processes were. A replacement may be on another node: what they would share
+/// is refused.
 unsafe extern "C-unwind" fn comm_split_type(
     comm: Object,
     kind: c_int,

@@ -1,7 +1,7 @@
 //! Ends of requests.
 //!
-//! Which receive has ended is the protocol's matter where the program could see another one. A send has always ended. Of several requests
-//! `MPI_Waitsome` and `MPI_Testsome` return one, as MPI allows.
+//! Which receive has ended is the protocol's matter where the program could see another one. A send has always ended.
+//! Of several requests `MPI_Waitsome` and `MPI_Testsome` return one, as MPI allows.
 
 mod ending;
 

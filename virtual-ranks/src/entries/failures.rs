@@ -1,5 +1,5 @@
-//! Functions of User Level Failure Mitigation, for a program that would repair itself. A death that is repaired is none of its
-//! business: no process has failed.
+//! Functions of User Level Failure Mitigation, for a program that would repair itself. A death that is repaired is none
+//! of its business: no process has failed.
 
 use std::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! Groups. They are Open MPI's, of the processes with which the job has begun, whoever has taken their places. So two groups have a
-//! rank in common if they have its first process.
+//! Groups. They are Open MPI's, of the processes with which the job has begun, whoever has taken their places. So two
+//! groups have a rank in common if they have its first process.
 
 use std::ffi::c_int;
 

@@ -1,6 +1,7 @@
 //! Probes.
 //!
-//! A matched probe is a probe, and a receive of the message that it has found, which the layer keeps until the program asks for it.
+//! A matched probe is a probe, and a receive of the message that it has found, which the layer keeps until the program
+//! asks for it.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -17,7 +17,8 @@ pub struct Planes {
 }
 
 impl Planes {
-    /// Takes what was read from a region of this writer: its entries with the rounds in which they were written, in order.
+    /// Takes what was read from a region of this writer: its entries with the rounds in which they were written, in
+    /// order.
     #[must_use]
     pub fn read(slots: &[Bytes]) -> (Self, Vec<(Round, Entry)>) {
         let capacity = slots.len() / 2;

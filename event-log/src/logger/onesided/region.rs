@@ -1,10 +1,10 @@
 //! The memory that an acceptor has registered for one rank, and what can be done with it from afar.
 //!
-//! The region has two planes of slots; a slot's place in a plane is the id modulo the capacity. An entry that is given a new
-//! round goes to the other plane: written in part it would destroy what a quorum relies on.
+//! The region has two planes of slots; a slot's place in a plane is the id modulo the capacity. An entry that is given
+//! a new round goes to the other plane: written in part it would destroy what a quorum relies on.
 //!
-//! [`Region`] is what the hardware and the acceptor's process do together: the process gives one writer access, and takes it
-//! from the one before; the network card refuses writes of all others. The simulator and the tests run it.
+//! [`Region`] is what the hardware and the acceptor's process do together: the process gives one writer access, and
+//! takes it from the one before; the network card refuses writes of all others. The simulator and the tests run it.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,8 @@ pub enum Operation {
     Write {
         /// The round of the writer, whose connection it is.
         round: Round,
-        /// All up to this id are in the region then that were not stable when it was sent; returned with the completion.
+        /// All up to this id are in the region then that were not stable when it was sent; returned with the
+        /// completion.
         up_to: DeterminantId,
         /// Slots for consecutive places.
         pieces: Vec<Piece>,

@@ -1,7 +1,7 @@
 //! One entry in an acceptor's memory: 64 bytes, with a checksum.
 //!
-//! Nobody there looks at what arrives, and the writer may die in the middle. Memory that was written in part has a wrong
-//! checksum, and counts as empty.
+//! Nobody there looks at what arrives, and the writer may die in the middle. Memory that was written in part has a
+//! wrong checksum, and counts as empty.
 //!
 //! | bytes | |
 //! |---|---|

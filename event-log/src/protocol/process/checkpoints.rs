@@ -11,8 +11,8 @@ use super::super::variant::{Rule, Variant};
 use super::state::{Pending, Process, Stable};
 
 impl<V: Variant> Process<V> {
-    /// The program wants a checkpoint. While replaying it is refused (X7): determinants that are to be repeated after it
-    /// would lie behind the last one that it names.
+    /// The program wants a checkpoint. While replaying it is refused (X7): determinants that are to be repeated after
+    /// it would lie behind the last one that it names.
     pub(super) fn checkpoint(&mut self, out: &mut Vec<Action>) {
         let is_early = !self.replay.is_over() && V::keeps(Rule::NoCheckpointInReplay);
         let refusals = [

@@ -16,7 +16,8 @@ use super::state::{Operation, Pending, Process, Stage};
 use crate::determinant::Rank;
 
 impl<V: Variant> Process<V> {
-    /// The last operation of a communicator that some rank had completed at the last repair; `None` until all have told.
+    /// The last operation of a communicator that some rank had completed at the last repair; `None` until all have
+    /// told.
     fn served_up_to(&self, communicator: Communicator) -> Option<u64> {
         let told = self.completed.iter().map(|completed| {
             let completed = completed.as_ref()?;

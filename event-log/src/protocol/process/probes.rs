@@ -5,9 +5,9 @@
 //! | probe, any source or tag | recorded | waits for the recorded message |
 //! | probe that does not block | recorded when it finds something, with the number of calls | finds nothing as often, then waits |
 //!
-//! The first receive after a probe, with the same arguments, is posted with the source and the tag that the probe found.
-//! MPI gives it that message anyway as long as nothing fails, and programs rely on it: they ask the probe for the size.
-//! After a failure in between another message could come first. Such a receive needs no record of its own.
+//! The first receive after a probe, with the same arguments, is posted with the source and the tag that the probe
+//! found. MPI gives it that message anyway as long as nothing fails, and programs rely on it: they ask the probe for
+//! the size. After a failure in between another message could come first. Such a receive needs no record of its own.
 
 use super::super::action::Action;
 use super::super::call::Outcome;

@@ -11,8 +11,8 @@ use super::state::{Pending, Process};
 use crate::determinant::{Event, Rank};
 
 impl<V: Variant> Process<V> {
-    /// Something is about to leave. Calls that saw nothing before it have had an effect: what leaves may tell of them. So
-    /// their number is an outcome to be recorded (the thesis's `MPI_TEST_SEND`).
+    /// Something is about to leave. Calls that saw nothing before it have had an effect: what leaves may tell of them.
+    /// So their number is an outcome to be recorded (the thesis's `MPI_TEST_SEND`).
     pub(super) fn leave(&mut self, out: &mut Vec<Action>) -> Result<(), Error> {
         if self.polls > 0 && V::keeps(Rule::PollsAreRecordedBeforeSend) {
             let calls = self.polls + 1;
@@ -48,8 +48,8 @@ impl<V: Variant> Process<V> {
         }
     }
 
-    /// Asks the rank whose checkpoint makes the most room. Operations of all members become garbage by the checkpoints of
-    /// all.
+    /// Asks the rank whose checkpoint makes the most room. Operations of all members become garbage by the checkpoints
+    /// of all.
     fn ask_for_room(&self, out: &mut Vec<Action>) {
         let heaviest = self.log.heaviest().filter(|_| self.log.bytes() > self.collectives.bytes());
         let asked = self.ranks().filter(|&rank| heaviest.is_none_or(|heaviest| heaviest == rank));

@@ -131,7 +131,8 @@ pub(super) fn look_at(layer: &Layer, requests: &[*mut Request]) -> Several {
     several
 }
 
-/// Ends one of several requests. Returns its place; `None` if none is active, and `Some(None)` if none has ended and nobody `waits`.
+/// Ends one of several requests. Returns its place; `None` if none is active, and `Some(None)` if none has ended and
+/// nobody `waits`.
 pub(super) fn end_one(
     layer: &'static Layer,
     requests: &mut [*mut Request],
