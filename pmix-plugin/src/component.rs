@@ -58,10 +58,11 @@ pub fn check(settings: &Settings) -> Result<(), String> {
         // The order needs all nodes to be known; they are at the launch.
         settings.order.ring(&[]).map_err(|why| bad_order(&settings.parameters.ring_order, &why).to_string())?;
         losses::check(settings)?;
+        preparation::check_files(settings)?;
         releases::check(&environment::find_daemon(&settings.daemon)?)?;
         let addresses = network::addresses(&settings.parameters.interfaces)?;
         network::open(&addresses, settings.parameters.ports)?;
-        if environment::is_launcher() && server_of(&settings.parameters, &host()).is_some() {
+        if server_of(&settings.parameters, &host()).is_some() {
             return Err("psensor_ringwatch_offload names this host, the node of mpirun, which must carry its own part in the ring".into());
         }
     }

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use node_abi::launch::{LAUNCH_VERSION, LaunchData, Origin};
 use node_abi::order::{Order, table};
-use node_abi::parameters::{Invalid, Settings, bad_order, unwritable};
+use node_abi::parameters::{Settings, bad_order, unwritable};
 use platform::random;
 use platform::say::host;
-use platform::sink::{Sink, expand};
+use platform::sink::{Places, Sink, expand};
 use propagation::NodeId;
 use prte_hooks::Runtime;
 
@@ -94,17 +94,26 @@ pub fn prepare(
         ranks_start_stopped: environment::starts_ranks_stopped(),
         parameters: settings.parameters,
     };
-    check_files(&launch).map_err(|invalid| invalid.to_string())?;
     let bytes = launch.to_bytes().map_err(|error| error.to_string())?;
     Ok((Launched { launch, socket }, bytes))
 }
 
-/// Refuses a log or a history that cannot be written on this node.
-fn check_files(launch: &LaunchData) -> Result<(), Invalid> {
-    let files = [("log", &launch.parameters.log), ("events", &launch.parameters.events)];
+/// Refuses a log or a history that cannot be written on this node, before any launch.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn check_files(settings: &Settings) -> Result<(), String> {
+    let (host, slurm_job) = (host(), environment::slurm_job());
+    // SAFETY: PMIx knows the name of prterun's own job before it opens its components.
+    let own = unsafe { CStr::from_ptr(c_shims::pmix::rw_pmix_my_nspace()) }.to_string_lossy();
+    // PRRTE numbers the jobs of prterun; its own has the number 0.
+    let job = own.replace("@0", "@1");
+    let places =
+        Places { host: &host, job: &job, node: 0, mpirun_pid: std::process::id(), slurm_job: slurm_job.as_deref() };
+    let files = [("log", &settings.parameters.log), ("events", &settings.parameters.events)];
     for (name, value) in files.into_iter().filter(|(_, value)| value.starts_with('/')) {
-        let path = expand(value, launch.places(&host(), 0));
-        Sink::check(Path::new(&path)).map_err(|why| unwritable(name, value, &path, &why))?;
+        let path = expand(value, places);
+        Sink::check(Path::new(&path)).map_err(|why| unwritable(name, value, &path, &why).to_string())?;
     }
     Ok(())
 }

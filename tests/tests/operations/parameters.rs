@@ -396,6 +396,9 @@ fn the_log_goes_where_the_parameter_says() {
             let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(text.contains("declared rank=5"), "{}:\n{text}", path.display());
         }
+        let files = fs::read_dir(folder).expect("the folder can be read").flatten();
+        let logs = files.filter(|file| file.file_name().to_string_lossy().starts_with("of-")).count();
+        assert_eq!(logs, 4, "each node has one log");
     });
 }
 
@@ -426,7 +429,8 @@ fn a_log_or_a_history_that_cannot_be_written_stops_the_launch() {
         for name in ["log", "events"] {
             let job = Job::new().parameter(name, "/proc/nonexistent/%h.log");
             let parameter = format!("psensor_ringwatch_{name}");
-            is_refused(lab, job, &[&parameter, "/proc/nonexistent/h1.log cannot be written on the node of mpirun"]);
+            let why = "/proc/nonexistent/h1.log cannot be written on the node of mpirun";
+            is_refused(lab, job, &[&parameter, why, "nothing was launched"]);
         }
     });
 }
