@@ -1,11 +1,9 @@
 //! Event loggers: what ranks save survives as many nodes as the job asks for.
 
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::relay::Relay;
-use cluster::{Cluster, eventually, launch, sockets};
+use crate::cluster::relay::Relay;
+use crate::cluster::{Cluster, eventually, launch, sockets};
 use event_log::determinant::{Determinant, DeterminantId, Event};
 use event_log::logger::round::Position;
 use logger_client::{Client, Error};
@@ -38,7 +36,7 @@ fn settings(nodes: usize, failures: u32) -> LaunchData {
 
 fn job(launch: LaunchData) -> Cluster {
     let cluster = Cluster::running(launch);
-    cluster.nodes.iter().for_each(cluster::Node::be_a_rank);
+    cluster.nodes.iter().for_each(crate::cluster::Node::be_a_rank);
     cluster
 }
 
@@ -62,7 +60,7 @@ fn save(client: &mut Client, ids: std::ops::RangeInclusive<DeterminantId>) {
 
 /// How many determinants of a rank each node keeps.
 fn kept(cluster: &Cluster, rank: u32) -> Vec<u64> {
-    let of = |node: &cluster::Node| {
+    let of = |node: &crate::cluster::Node| {
         node.report().loggers.iter().filter(|held| held.rank == rank).map(|held| held.determinants).sum()
     };
     cluster.nodes.iter().map(of).collect()
@@ -167,7 +165,7 @@ fn datagrams_that_are_lost_or_come_twice_lose_and_double_nothing() {
     let relay = Relay::new(&sockets);
     let mut cluster = Cluster::start_with(launch, Phase::Running, sockets, |_| Some(relay.roster()));
     cluster.wait_until_ready();
-    cluster.nodes.iter().for_each(cluster::Node::be_a_rank);
+    cluster.nodes.iter().for_each(crate::cluster::Node::be_a_rank);
     relay.go_bad();
     let mut client = first_process(&cluster, 1);
     for id in 1..=40 {
@@ -221,7 +219,7 @@ fn what_a_checkpoint_has_is_removed_and_a_replacement_begins_behind_it() {
 #[test]
 fn a_rank_is_told_when_too_many_of_its_loggers_are_dead() {
     let mut launch = settings(3, 0);
-    launch.parameters.timeout = cluster::TIMEOUT;
+    launch.parameters.timeout = crate::cluster::TIMEOUT;
     let mut cluster = job(launch);
     let mut client = first_process(&cluster, 1);
     save(&mut client, 1..=10);

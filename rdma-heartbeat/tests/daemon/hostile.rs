@@ -1,14 +1,12 @@
 //! A ring under attack: messages that are forged, replayed, sent to another node than they were meant for, truncated,
 //! reordered, of a foreign job or of an old version. None is accepted, nothing grows, and failures are found as fast.
 
-mod cluster;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cluster::relay::{Passed, Relay};
-use cluster::{Cluster, PERIOD, TIMEOUT, eventually, launch, sockets, was_killed};
+use crate::cluster::relay::{Passed, Relay};
+use crate::cluster::{Cluster, PERIOD, TIMEOUT, eventually, launch, sockets, was_killed};
 use nix::sys::signal::Signal;
 use node_abi::launch::{End, LaunchData};
 use node_abi::segment::{Entry, Phase};

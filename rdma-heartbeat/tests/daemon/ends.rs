@@ -1,8 +1,6 @@
 //! How a job ends: in order, or because it cannot go on.
 
-mod cluster;
-
-use cluster::{Cluster, TIMEOUT, launch, send_signal, was_killed};
+use crate::cluster::{Cluster, TIMEOUT, launch, send_signal, was_killed};
 use nix::sys::signal::Signal;
 use node_abi::launch::{End, FromDaemon, ToDaemon};
 use node_abi::segment::Phase;
@@ -111,13 +109,13 @@ fn without_fencing_a_stopped_rank_ends_the_job_and_nobody_is_killed() {
     for rank in 0..2 {
         assert!(cluster.rank_lives(rank));
     }
-    assert!(cluster.nodes.iter_mut().all(cluster::Node::runtime_lives));
+    assert!(cluster.nodes.iter_mut().all(crate::cluster::Node::runtime_lives));
 }
 
 #[test]
 fn a_node_lost_before_the_rendezvous_ends_the_job() {
     let mut launch = launch(&[1, 1, 1]);
-    let sockets = cluster::sockets(&launch);
+    let sockets = crate::cluster::sockets(&launch);
     // Nobody can find node 0.
     launch.rendezvous = vec![([127, 0, 0, 1], 9).into()];
     let mut cluster = Cluster::start_with(launch, Phase::Initialising, sockets, |_| None);

@@ -1,11 +1,9 @@
 //! Deaths of nodes, of runtime daemons and of `ringwatchd` itself, and a network that falls apart.
 
-mod cluster;
-
 use std::time::Instant;
 
-use cluster::relay::Relay;
-use cluster::{Cluster, Node, TIMEOUT, eventually, launch, send_signal, sockets, was_killed};
+use crate::cluster::relay::Relay;
+use crate::cluster::{Cluster, Node, TIMEOUT, eventually, launch, send_signal, sockets, was_killed};
 use nix::sys::signal::Signal;
 use node_abi::launch::{End, ToDaemon};
 use node_abi::segment::{Entry, Phase};

@@ -1,10 +1,10 @@
 //! Deaths of ranks: who dies is known on every node, and nobody else is held dead.
 
-mod cluster;
-
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, LIMIT, Node, PERIOD, TIMEOUT, eventually, launch, send_signal, sleeper, sockets, was_killed};
+use crate::cluster::{
+    Cluster, LIMIT, Node, PERIOD, TIMEOUT, eventually, launch, send_signal, sleeper, sockets, was_killed,
+};
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -209,7 +209,8 @@ fn a_slot_cannot_be_used_to_have_the_runtime_killed() {
 
 #[test]
 fn a_job_on_one_node_needs_no_network() {
-    let mut cluster = Cluster::start_with(launch(&[2]), Phase::Running, cluster::sockets(&launch(&[2])), |_| None);
+    let mut cluster =
+        Cluster::start_with(launch(&[2]), Phase::Running, crate::cluster::sockets(&launch(&[2])), |_| None);
     cluster.wait_until_ready();
     cluster.signal_rank(1, Signal::SIGKILL);
     cluster.expect_ranks_dead(&[0], &[1]);

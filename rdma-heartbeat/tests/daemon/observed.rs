@@ -1,14 +1,12 @@
 //! What people see of the daemon: its counters, its log, its refusals, its command line and its size.
 
-mod cluster;
-
 use std::fs::File;
 use std::io::Write;
 use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
-use cluster::{Cluster, PERIOD, eventually, launch};
+use crate::cluster::{Cluster, PERIOD, eventually, launch};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 use platform::clock;

@@ -1,12 +1,10 @@
 //! A host that is served: its `ringwatchd`, and the one that carries its part in the ring, which here runs on the same
 //! machine. The remote shell is a script that ignores the name of the other machine.
 
-mod cluster;
-
 use std::io::Write;
 use std::time::Instant;
 
-use cluster::{Cluster, Node, TIMEOUT, eventually, launch, send_signal, sockets, was_killed};
+use crate::cluster::{Cluster, Node, TIMEOUT, eventually, launch, send_signal, sockets, was_killed};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use node_abi::launch::{Carrier, End, LaunchData, ToDaemon};
