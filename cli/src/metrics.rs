@@ -209,8 +209,7 @@ mod tests {
             rank: Some(5),
             age_us: 2_500_000,
             reason: "signal:9".into(),
-            source: None,
-            suspector: None,
+            ..Dead::default()
         };
         let report = Report {
             job: "a \"job\"\\\n".into(),

@@ -189,15 +189,7 @@ mod tests {
     use rdma_heartbeat::report::status::{Dead, Held};
 
     fn ring_of(universe: u32, order: &[u32], dead: &[u32]) -> String {
-        let dead = dead.iter().map(|node| Dead {
-            node: Some(*node),
-            host: None,
-            rank: None,
-            age_us: 0,
-            reason: String::new(),
-            source: None,
-            suspector: None,
-        });
+        let dead = dead.iter().map(|node| Dead { node: Some(*node), ..Dead::default() });
         ring(&Report { universe, ring: order.to_vec(), dead: dead.collect(), ..Report::default() })
     }
 

@@ -95,10 +95,8 @@ fn the_fields_of_a_report_are_documented() {
     let [of_report, of_parts] = &tables(&format!("Status: version {}", status::VERSION))[..] else {
         panic!("two tables")
     };
-    let dead =
-        Dead { node: None, host: None, rank: None, age_us: 0, reason: String::new(), source: None, suspector: None };
     let report = Report {
-        dead: vec![dead],
+        dead: vec![Dead::default()],
         ranks: vec![LocalRank { rank: 0, pid: 0, phase: String::new(), dead: false }],
         loggers: vec![Held { rank: 0, determinants: 0, bytes: 0, last: 0, trimmed: 0 }],
         replacements: vec![Replacement { rank: 0, spare: 1, pid: 0, events: 0, left: 0 }],

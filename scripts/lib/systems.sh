@@ -24,7 +24,9 @@ for part in "${parts[@]}"; do
     fi
     # The tests of a file are those of a module of its folder's program.
     [[ $part == */* ]] && of_file=("${part#*/}::") || of_file=()
+    began=$SECONDS
     cargo test --offline -p system-tests --test "${part%/*}" -- --test-threads=1 "${of_file[@]}" "$@" >"/tmp/$mark" 2>&1 || status=1
+    echo "$part took $((SECONDS - began)) s" >>"/tmp/$mark"
     # One at a time: the others print, too. A part without a test of the name that was asked for has nothing to say.
     grep -q '^running 0 tests' "/tmp/$mark" || flock "$taken" sed '/Blocking waiting for/d; /Finished .test. profile/d' "/tmp/$mark"
 done

@@ -99,7 +99,7 @@ mod tests {
 
     fn dead(node: u32, rank: Option<u32>, reason: &str) -> Dead {
         let reason = reason.to_owned();
-        Dead { node: Some(node), host: None, rank, age_us: 2_000_000, reason, source: None, suspector: None }
+        Dead { node: Some(node), rank, age_us: 2_000_000, reason, ..Dead::default() }
     }
 
     fn texts(rows: &[Shown]) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use node_abi::losses::{node_reason, rank_reason};
 use node_abi::segment::Entry;
-use propagation::{Subject, Time};
+use propagation::{NodeId, Subject, Time};
 
 use super::{Daemon, Link};
 use crate::detector::job::Grave;
@@ -124,14 +124,18 @@ impl Daemon {
             (_, Some(Subject::Rank { reason, .. })) => rank_reason(reason),
             _ => "known-before-restart".into(),
         };
+        let host = |node: Option<NodeId>| Some(self.startup.launch.hosts.get(node?)?.to_owned());
+        let (source, suspector) = (grave.fact.map(|fact| fact.source), grave.fact.and_then(|fact| fact.suspector));
         Dead {
             node,
-            host: node.and_then(|node| self.startup.launch.hosts.get(node)).map(ToOwned::to_owned),
+            host: host(node),
             rank,
             age_us: micros(now.saturating_sub(grave.at)),
             reason,
-            source: grave.fact.map(|fact| fact.source),
-            suspector: grave.fact.and_then(|fact| fact.suspector),
+            source,
+            source_host: host(source),
+            suspector,
+            suspector_host: host(suspector),
         }
     }
 

@@ -147,7 +147,7 @@ pub struct Held {
 }
 
 /// One death.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dead {
     /// The node of the death.
     pub node: Option<NodeId>,
@@ -161,8 +161,12 @@ pub struct Dead {
     pub reason: String,
     /// Node that announced it.
     pub source: Option<NodeId>,
+    /// The host of that node.
+    pub source_host: Option<String>,
     /// Node that observed it.
     pub suspector: Option<NodeId>,
+    /// The host of that node.
+    pub suspector_host: Option<String>,
 }
 
 /// One rank of this node.
@@ -354,15 +358,7 @@ mod tests {
         let job = format!("status-test-{}", std::process::id());
         let ((mut server, _file), poller) = (server(&job).unwrap(), Poller::new().unwrap());
         assert!(self::server(&job).is_err());
-        let dead = Dead {
-            node: Some(1),
-            host: None,
-            rank: None,
-            age_us: 1_000_000,
-            reason: "x".repeat(200),
-            source: None,
-            suspector: None,
-        };
+        let dead = Dead { node: Some(1), age_us: 1_000_000, reason: "x".repeat(200), ..Dead::default() };
         let report = Report { job: job.clone(), dead: vec![dead; MOST_DEAD], ..Report::default() };
         let name = socket_name(nix::unistd::getuid().as_raw(), &job, 3);
         assert!(sockets(PREFIX).unwrap().contains(&name));

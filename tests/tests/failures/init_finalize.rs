@@ -48,6 +48,7 @@ fn exits_with_status_0_before_init() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn exits_with_status_3_before_init() {
     in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "before", "exit3"), &[VICTIM]));
 }
@@ -85,6 +86,7 @@ fn killed_inside_init() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn crashes_inside_init() {
     in_lab(|lab| ended_or_recovered(&dies_in_init(lab, VICTIM, "during", "segv"), &[VICTIM]));
 }
@@ -335,6 +337,7 @@ fn killed_at_the_entry_of_finalize() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn exits_at_the_entry_of_finalize() {
     in_lab(|lab| survivors_finalized(&dies_in_finalize(lab, VICTIM, "entry", "quit0"), VICTIM));
 }

@@ -50,6 +50,7 @@ fn stopped_while_others_receive_from_it() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn stopped_while_others_receive_from_anybody() {
     in_lab(|lab| is_stopped(lab, Job::new(), "any", VICTIM, STOP_TIMEOUT));
 }
@@ -290,6 +291,7 @@ fn is_left_alone_in_everything(lab: &Lab, how: &str, disturb: impl FnOnce(&mut R
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn a_traced_rank_is_not_dead_while_every_rank_does_something_else() {
     in_lab(|lab| {
         is_left_alone_in_everything(lab, "none", |job| held_by_a_tracer(job.pid(3), "trace", 't'));
@@ -297,6 +299,7 @@ fn a_traced_rank_is_not_dead_while_every_rank_does_something_else() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn a_rank_in_uninterruptible_sleep_is_not_dead_while_every_rank_does_something_else() {
     in_lab(|lab| {
         is_left_alone_in_everything(lab, "sleep", |job| {

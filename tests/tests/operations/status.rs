@@ -83,6 +83,7 @@ fn every_node_shows_who_is_dead_since_when_and_who_said_so() {
             let dead = dead(host, 1);
             assert_eq!((number(&dead[0], "rank"), number(&dead[0], "node")), (5, 2), "{host}");
             assert_eq!(number(&dead[0], "source"), 2, "{host}: the node of the rank said so");
+            assert_eq!(dead[0]["source_host"], "h3", "{host}");
             let reason = dead[0]["reason"].as_str().unwrap();
             assert!(reason.contains("signal:9"), "{host}: {reason}");
             let age = Duration::from_micros(number(&dead[0], "age_us"));
@@ -98,6 +99,7 @@ fn every_node_shows_who_is_dead_since_when_and_who_said_so() {
             let node = dead.iter().find(|one| one["rank"].is_null()).expect("the node itself is listed");
             assert_eq!((number(node, "node"), node["reason"].as_str().unwrap()), (1, "silent"), "{host}");
             assert_eq!(number(node, "suspector"), 2, "{host}: its observer suspected it");
+            assert_eq!(node["suspector_host"], "h3", "{host}");
         }
         // The ring has closed around the dead.
         assert_eq!(number(&report("h1"), "observer"), 2);

@@ -246,6 +246,7 @@ fn group_with_a_victim_inside() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn group_with_a_victim_outside() {
     column("group", "outside");
 }
@@ -273,6 +274,7 @@ fn group_with_a_spawned_victim() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn global_with_a_spawned_victim() {
     column("global", SPAWNED);
 }
