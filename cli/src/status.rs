@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rdma_heartbeat::history::span;
-use rdma_heartbeat::report::status::{Replacement, Report};
+use rdma_heartbeat::report::status::{Replacement, Report, SenderLog};
 
 use crate::output::print;
 use crate::wanted::Wanted;
@@ -88,6 +88,7 @@ fn write_report(text: &mut String, report: &Report) -> fmt::Result {
     writeln!(text, "  {}", list("refused datagrams: ", &report.rejected))?;
     write_ranks(text, report)?;
     write_loggers(text, report)?;
+    write_sender_logs(text, report)?;
     write_replacements(text, report)?;
     write_dead(text, report)
 }
@@ -136,6 +137,15 @@ fn write_loggers(text: &mut String, report: &Report) -> fmt::Result {
     for held in &report.loggers {
         let (name, kilobytes) = (format!("rank {}", held.rank), held.bytes.div_ceil(1000));
         writeln!(text, "  {name:>8} {:>12} {kilobytes:>10} {:>12} {:>12}", held.determinants, held.last, held.trimmed)?;
+    }
+    Ok(())
+}
+
+fn write_sender_logs(text: &mut String, report: &Report) -> fmt::Result {
+    let megabytes = |bytes: u64| bytes as f64 / 1e6;
+    for SenderLog { rank, pid, bytes, limit } in &report.sender_logs {
+        let (kept, limit) = (megabytes(*bytes), megabytes(*limit));
+        writeln!(text, "  rank {rank} (pid {pid}) keeps {kept:.3} MB of what it has sent, at most {limit:.0} MB")?;
     }
     Ok(())
 }

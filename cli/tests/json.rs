@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_heartbeat::history::{Event, Measure, Record, VERSION};
-use rdma_heartbeat::report::status::{self, Dead, Held, LocalRank, Replacement, Report};
+use rdma_heartbeat::report::status::{self, Dead, Held, LocalRank, Replacement, Report, SenderLog};
 use serde_json::Value;
 
 fn documentation() -> String {
@@ -100,6 +100,7 @@ fn the_fields_of_a_report_are_documented() {
         ranks: vec![LocalRank { rank: 0, pid: 0, phase: String::new(), dead: false }],
         loggers: vec![Held { rank: 0, determinants: 0, bytes: 0, last: 0, trimmed: 0 }],
         replacements: vec![Replacement { rank: 0, spare: 1, pid: 0, events: 0, left: 0 }],
+        sender_logs: vec![SenderLog { rank: 0, pid: 0, bytes: 0, limit: 0 }],
         ..Report::default()
     };
     let printed = serde_json::to_value(&report).unwrap();
@@ -107,6 +108,6 @@ fn the_fields_of_a_report_are_documented() {
     for (part, fields) in map(of_parts) {
         assert_eq!(keys(&printed[&part][0]), fields, "{part}");
     }
-    let lists: BTreeSet<_> = ["dead", "ranks", "loggers", "replacements"].map(String::from).into();
+    let lists: BTreeSet<_> = ["dead", "ranks", "loggers", "replacements", "sender_logs"].map(String::from).into();
     assert_eq!(column(of_parts, 0), lists);
 }

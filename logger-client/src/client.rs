@@ -84,6 +84,9 @@ pub struct Client {
     /// How many events are left to repeat, if this is a replacement, and what this connection was told of that.
     to_repeat: Option<u64>,
     told_to_repeat: Option<u64>,
+    /// Bytes of the sender log, and their limit.
+    keeps: Option<(u64, u64)>,
+    told_keeps: Option<(u64, u64)>,
     is_full: bool,
 }
 
@@ -135,6 +138,8 @@ impl Client {
             trims: None,
             to_repeat: None,
             told_to_repeat: None,
+            keeps: None,
+            told_keeps: None,
             is_full: false,
         })
     }
@@ -192,6 +197,12 @@ impl Client {
     /// So many events of the processes before are left for this replacement to repeat. Does not wait.
     pub fn to_repeat(&mut self, events: u64) {
         self.to_repeat = Some(events);
+        self.give();
+    }
+
+    /// The sender log takes so many bytes of at most `limit`. Does not wait.
+    pub fn keeps(&mut self, bytes: u64, limit: u64) {
+        self.keeps = Some((bytes, limit));
         self.give();
     }
 
@@ -304,7 +315,7 @@ impl Client {
         };
         self.phase = Phase::Taking { is_first };
         self.coming = Taken::default();
-        (self.given, self.given_output, self.told_to_repeat) = (0, 0, None);
+        (self.given, self.given_output, self.told_to_repeat, self.told_keeps) = (0, 0, None, None);
         self.send(&ToLogger::Take { writer: self.writer, after: self.stable });
         // Each connection of a process is another one for the loggers.
         self.writer.attempt = self.writer.attempt.saturating_add(1);
@@ -339,6 +350,12 @@ impl Client {
         {
             if self.send(&ToLogger::ToRepeat(left)) {
                 self.told_to_repeat = Some(left);
+            }
+        }
+        let keeps = self.keeps.filter(|_| self.phase == Phase::Saving && self.told_keeps != self.keeps);
+        if let Some((bytes, limit)) = keeps {
+            if self.send(&ToLogger::Keeps { bytes, limit }) {
+                self.told_keeps = self.keeps;
             }
         }
         if let Some(up_to) = self.trims.filter(|_| self.phase == Phase::Saving) {

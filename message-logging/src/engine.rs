@@ -83,6 +83,8 @@ pub struct Engine {
     stable: DeterminantId,
     /// How many events this replacement has to repeat, and how many were left when that was last told.
     replay: Option<(usize, usize)>,
+    /// Bytes of the sender log, when that was last told.
+    told_kept: u64,
     /// Bytes of standard output that earlier processes of this rank have printed.
     printed: u64,
     sends: u32,
@@ -140,6 +142,7 @@ impl Engine {
             early: Vec::new(),
             stable: 0,
             replay: None,
+            told_kept: 0,
             printed: 0,
             sends: 0,
             set_up: if store.is_some() { SetUp::record(limit.bytes) } else { SetUp::Without },

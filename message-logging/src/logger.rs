@@ -86,6 +86,11 @@ impl Logger {
         self.client.to_repeat(events as u64);
     }
 
+    /// The sender log takes so many bytes of at most `limit`.
+    pub fn tell_keeps(&mut self, bytes: u64, limit: u64) {
+        self.client.keeps(bytes, limit);
+    }
+
     /// The last stable determinant, as a checkpoint keeps it.
     pub fn position(&self) -> Position {
         self.client.position()

@@ -50,6 +50,13 @@ pub enum ToLogger {
     /// This process is a replacement, and so many events of the processes before are left for it to repeat. 0: it has
     /// repeated all. Only the last one counts.
     ToRepeat(u64),
+    /// What the sender log of this process takes. Only the last one counts.
+    Keeps {
+        /// Bytes.
+        bytes: u64,
+        /// The most that it may take, in bytes.
+        limit: u64,
+    },
 }
 
 /// To a rank.

@@ -14,6 +14,8 @@ use virtual_ranks::packet::Packet;
 
 /// In how many parts it is told how far a replay is.
 const REPLAY_PARTS: usize = 64;
+/// The size of the sender log is told when it has changed by one of so many parts: a few hundred times in a gigabyte.
+const LOG_PARTS: u64 = 16;
 
 impl Engine {
     /// Looks for what has arrived, who has died, and what is stable.
@@ -28,6 +30,7 @@ impl Engine {
         }
         self.note_stable();
         self.tell_replay();
+        self.tell_kept();
         self.run();
     }
 
@@ -41,6 +44,15 @@ impl Engine {
         if left == 0 || told - left > all / REPLAY_PARTS {
             lock(&self.logger).tell_to_repeat(left);
             self.replay = (left > 0).then_some((all, left));
+        }
+    }
+
+    /// Tells how much the sender log takes, for those who ask the node.
+    fn tell_kept(&mut self) {
+        let Some(kept) = self.machine.as_ref().map(Process::log_bytes) else { return };
+        if kept.abs_diff(self.told_kept) > self.told_kept / LOG_PARTS {
+            lock(&self.logger).tell_keeps(kept, self.limit.bytes);
+            self.told_kept = kept;
         }
     }
 

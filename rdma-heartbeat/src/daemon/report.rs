@@ -109,6 +109,7 @@ impl Daemon {
             lacks: self.refused.iter().map(|right| right.text().into()).collect(),
             ranks: (0..self.segment.slots()).map(|slot| self.describe_rank(slot)).collect(),
             loggers: self.loggers.iter().flat_map(Loggers::holdings).collect(),
+            sender_logs: self.loggers.iter().flat_map(Loggers::sender_logs).collect(),
             replacements: self.loggers.iter().flat_map(Loggers::replacements).collect(),
         }
     }

@@ -23,7 +23,7 @@ use crate::logger::store::Store;
 use crate::logger::words::{self, Word};
 use crate::logger::writer::{Outcome, Writer, round_of};
 use crate::process::token::Token;
-use crate::report::status::{Held, Replacement};
+use crate::report::status::{Held, Replacement, SenderLog};
 
 /// Maximum number of packets of one rank in a turn, so that heartbeats are not delayed.
 const PACKETS_PER_TURN: usize = 16;
@@ -61,6 +61,8 @@ struct Caller {
     writer: Option<Writer>,
     /// Whether its packets are not read at the moment.
     is_paused: bool,
+    /// Bytes of its sender log, and their limit.
+    keeps: Option<(u64, u64)>,
 }
 
 impl Loggers {
@@ -120,7 +122,7 @@ impl Loggers {
         for connection in ranks.let_in(now, poller, known) {
             callers.retain(|_, caller| caller.connection.pid != connection.pid);
             if poller.add(&connection, Token::Writer(*next)).is_ok() {
-                callers.insert(*next, Caller { connection, writer: None, is_paused: false });
+                callers.insert(*next, Caller { connection, writer: None, is_paused: false, keeps: None });
                 *next = next.wrapping_add(1);
             }
         }
@@ -172,8 +174,7 @@ impl Loggers {
                 writer.take(now, after, &mut out);
             }
         } else {
-            let writer = self.callers.get_mut(&number).and_then(|caller| caller.writer.as_mut());
-            let Some(writer) = writer else { return false };
+            let Some(Caller { writer: Some(writer), keeps, .. }) = self.callers.get_mut(&number) else { return false };
             match packet {
                 ToLogger::Save(determinants) => {
                     let is_short = determinants.len() <= MOST_IN_A_PACKET;
@@ -185,6 +186,7 @@ impl Loggers {
                 ToLogger::Output(bytes) => writer.output(now, bytes, &mut out),
                 ToLogger::Trim(up_to) => writer.trim(now, up_to, &mut out),
                 ToLogger::ToRepeat(left) => self.replacements.repeat(now, writer.rank(), left),
+                ToLogger::Keeps { bytes, limit } => *keeps = Some((bytes, limit)),
                 ToLogger::Take { .. } => {}
             }
         }
@@ -307,6 +309,14 @@ impl Loggers {
     /// The processes of this node that have taken the place of a rank.
     pub fn replacements(&self) -> impl Iterator<Item = Replacement> + '_ {
         self.replacements.reports()
+    }
+
+    /// The sender logs of this node's processes.
+    pub fn sender_logs(&self) -> impl Iterator<Item = SenderLog> + '_ {
+        self.callers.values().filter_map(|Caller { connection, writer, keeps, .. }| {
+            let (bytes, limit) = (*keeps)?;
+            Some(SenderLog { rank: writer.as_ref()?.rank(), pid: connection.pid, bytes, limit })
+        })
     }
 
     /// This node's stored data of each rank.

@@ -112,8 +112,23 @@ pub struct Report {
     pub ranks: Vec<LocalRank>,
     /// Stored data of this node's event logger, by rank.
     pub loggers: Vec<Held>,
+    /// The sender logs of this node's processes, in a job with message logging.
+    pub sender_logs: Vec<SenderLog>,
     /// The processes of this node that have taken the place of a rank.
     pub replacements: Vec<Replacement>,
+}
+
+/// What a process keeps of the messages that it has sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderLog {
+    /// The rank.
+    pub rank: u32,
+    /// Its process number.
+    pub pid: i32,
+    /// Size in bytes, as last told: it may have changed by a sixteenth.
+    pub bytes: u64,
+    /// The most that it may take, in bytes (`hook_ringwatch_log_limit`).
+    pub limit: u64,
 }
 
 /// A process that has taken the place of a rank.

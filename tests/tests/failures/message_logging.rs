@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
+use system_tests::lab::run;
 use system_tests::outcome::Outcome;
 use system_tests::programs::{compile, compile_fortran};
 use system_tests::{Job, Lab, in_lab};
@@ -116,6 +117,15 @@ fn a_lost_node_with_three_ranks_and_an_event_logger_is_replaced() {
         let mut job = job(lab, 3, &[&program, &folder.display().to_string(), "300", "4", "-150"]).start(lab);
         let waits = folder.join("ended.4.150");
         job.wait("rank 4 stops", LIMIT, |_| waits.exists());
+        job.wait("ringwatch status shows the sender logs of ranks 0 to 2", LIMIT, |_| {
+            let text = run("rw-on", &["h1", "ringwatch", "status", "--json"]);
+            let reports: Value = serde_json::from_str(&text).expect("JSON");
+            let logs = reports[0]["sender_logs"].as_array().cloned().unwrap_or_default();
+            let mut ranks: Vec<_> =
+                logs.iter().filter(|log| log["bytes"].as_u64() > Some(0)).map(|log| &log["rank"]).collect();
+            ranks.sort_by_key(|rank| rank.as_u64());
+            ranks == [0, 1, 2]
+        });
         job.kill_host("h2");
         let outcome = job.finish();
         outcome.require(outcome.status == 0, "mpirun's exit status is 0");
