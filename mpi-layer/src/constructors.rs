@@ -9,6 +9,7 @@ pub mod dist_graph;
 pub mod dynamic_processes;
 pub mod intercomm_create;
 pub mod intercomm_from_groups;
+mod leaders_exchange;
 pub mod settle;
 pub mod split_create_idup;
 pub mod steps;

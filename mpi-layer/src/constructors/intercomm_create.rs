@@ -34,10 +34,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::cid::{cid_hold, early_revocation};
 use crate::constructors::creation_vote::Joint;
+use crate::constructors::leaders_exchange::{Exchange, Wire};
 use crate::constructors::settle;
 use crate::constructors::steps::{self, Led};
 use crate::in_front::in_front;
-use crate::messages::bridge_tags::{self, CONTEXT_ID_TAG};
+use crate::messages::bridge_tags;
 use crate::properties::communicators;
 use crate::uniform::operations;
 use crate::uniform::request_errors::refusal;
@@ -49,16 +50,12 @@ use openmpi_internals::functions::{
 };
 use openmpi_internals::group;
 use openmpi_internals::interpose::{Installer, Missing};
-use openmpi_internals::layout::coll_tag::MCA_COLL_BASE_TAG_FT_BASE;
-use openmpi_internals::layout::pml::{PML_IPROBE, PML_IRECV, PML_ISEND};
-use openmpi_internals::layout::send_mode::MCA_PML_BASE_SEND_SYNCHRONOUS;
 use openmpi_internals::layout::status::{OPAL_ERR_BAD_PARAM, OPAL_ERROR};
 use openmpi_internals::loaded::Library;
 use openmpi_internals::object::Object;
-use openmpi_internals::pml::Messages;
 use openmpi_internals::request::Request;
 use openmpi_internals::sync::lock;
-use openmpi_internals::variables::{MCA_PML, OMPI_MPI_BYTE, OMPI_MPI_COMM_NULL, OMPI_MPI_INT};
+use openmpi_internals::variables::OMPI_MPI_COMM_NULL;
 use pmix_sys::{PMIX_BYTE, pmix_data_buffer_t, pmix_data_type_t, pmix_proc_t};
 
 /// Appends to the list that a leader sends to the other one.
@@ -74,7 +71,6 @@ const IREDUCE: usize = NONBLOCKING + REDUCE;
 type Add = unsafe extern "C" fn(
     *const pmix_proc_t, *mut pmix_data_buffer_t, *const c_void, i32, pmix_data_type_t,
 ) -> c_int;
-type Iprobe = unsafe extern "C" fn(c_int, c_int, Object, *mut c_int, *mut c_void) -> c_int;
 type Broadcast = unsafe extern "C" fn(*mut c_void, c_int, Object, c_int, Object, Object) -> c_int;
 type Ibcast = unsafe extern "C" fn(*mut c_void, c_int, Object, c_int, Object, *mut *mut Request, Object) -> c_int;
 #[rustfmt::skip]
@@ -87,9 +83,7 @@ struct Stock {
     pack: ProcPack,
     add: Add,
     unpack: ProcUnpack<pmix_data_buffer_t>,
-    messages: Messages,
-    integer: Object,
-    byte: Object,
+    wire: Wire,
     /// `MPI_COMM_NULL`
     null: Object,
 }
@@ -111,7 +105,7 @@ pub struct Crossing {
     /// Set at the leader.
     bridge: Option<usize>,
     /// The exchange with the other leader.
-    talk: Option<Talk>,
+    exchange: Option<Exchange>,
     /// Whether the leader has begun to send its list of members.
     tells: AtomicBool,
     pub joint: Joint,
@@ -123,16 +117,6 @@ pub struct Crossing {
 /// Local sides that serve collectives of a group during the call, by the group's communicator.
 static SIDES: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
-/// The exchange of results between two leaders.
-struct Talk {
-    bridge: usize,
-    other: c_int,
-    tag: c_int,
-    /// The other leader's result, and the request that receives it.
-    word: usize,
-    request: usize,
-}
-
 /// Interposes on this constructor. At the end of `MPI_Init`.
 pub fn install(at: &Installer) -> Result<(), Missing> {
     // SAFETY: the types are those of communicator.h, proc.h and pml.h; functions of the same types take their places.
@@ -142,9 +126,7 @@ pub fn install(at: &Installer) -> Result<(), Missing> {
             pack: at.function(OMPI_PROC_PACK)?,
             add: at.standard(ADD)?,
             unpack: at.function(ompi_proc_unpack())?,
-            messages: Messages::find(at.library()).ok_or(MCA_PML.missing())?,
-            integer: at.predefined(OMPI_MPI_INT)?,
-            byte: at.predefined(OMPI_MPI_BYTE)?,
+            wire: Wire::find(at)?,
             null: at.predefined(OMPI_MPI_COMM_NULL)?,
         };
         let _ = STOCK.set(stock);
@@ -169,7 +151,7 @@ impl Led for Crossing {
         // Of the bridge's members only the leaders matter.
         let by_bridge =
             || refusal(self.bridge? as Object).filter(|class| *class != ERR_PROC_FAILED || self.is_other_dead());
-        let by_other = || self.talk.as_ref().and_then(Talk::given_up);
+        let by_other = || self.exchange.as_ref().and_then(Exchange::given_up);
         refusal(self.local as Object).or_else(by_bridge).or_else(by_other)
     }
 
@@ -182,8 +164,8 @@ impl Led for Crossing {
     }
 
     fn step(&self, step: &mut dyn FnMut() -> c_int) -> c_int {
-        match &self.talk {
-            Some(talk) => bridge_tags::step(talk.bridge, step),
+        match &self.exchange {
+            Some(exchange) => bridge_tags::step(exchange.bridge, step),
             None => step(),
         }
     }
@@ -229,16 +211,13 @@ impl Crossing {
 
     /// At a leader: whether the other leader is dead. If it belongs to another mpirun, any known death counts.
     fn is_other_dead(&self) -> bool {
-        let is_dead = |talk: &Talk| {
-            let mpi = Internals::fitting()?;
-            Some(mpi.dead_members(talk.bridge()).contains(&talk.other))
-        };
-        self.talk.as_ref().is_none_or(|talk| is_dead(talk).unwrap_or(false))
+        let is_dead = |exchange: &Exchange| Internals::fitting().is_some_and(|mpi| exchange.is_other_dead(mpi));
+        self.exchange.as_ref().is_none_or(is_dead)
     }
 
     /// Whether the other leader's list may be missing.
     fn may_lack_list(&self) -> bool {
-        self.refusal().is_some() || self.talk.is_some() && self.is_other_dead()
+        self.refusal().is_some() || self.exchange.is_some() && self.is_other_dead()
     }
 }
 
@@ -297,7 +276,7 @@ in_front! { (crossing, stock) = present().zip(STOCK.get()), or ERR_INTERN;
         // SAFETY: the stock function with its original arguments. Only lists are of type byte, in the caller's own
         // memory.
         unsafe {
-            if datatype == stock.byte && crossing.may_lack_list() {
+            if datatype == stock.wire.byte && crossing.may_lack_list() {
                 buffer.cast::<u8>().write_bytes(0, usize::try_from(count).unwrap_or(0));
             }
             (crossing.broadcast)(buffer, count, datatype, root, comm, module)
@@ -405,7 +384,7 @@ impl Stock {
             // SAFETY: a live communicator.
             is_member && unsafe { group::of(bridge) }.is_some()
         };
-        let talk = if is_leader && is_served() { self.talk(bridge, other, tag) } else { None };
+        let exchange = if is_leader && is_served() { Exchange::begin(&self.wire, bridge, other, tag) } else { None };
         // SAFETY: a live communicator with its collectives, in an Open MPI of the known layout.
         let table = unsafe { &raw mut *mpi.table(local) };
         // SAFETY: the type of the function in that slot.
@@ -415,7 +394,7 @@ impl Stock {
         let without_blocking = unsafe { [(*table)[IBCAST].function, (*table)[IREDUCE].function] };
         let crossing = Arc::new(Crossing {
             bridge: is_leader.then_some(bridge as usize),
-            talk,
+            exchange,
             tells: AtomicBool::new(false),
             joint: Joint::new(local),
             local: local as usize,
@@ -448,16 +427,16 @@ impl Stock {
             steps::be_led(before.1);
             class_of(mpi, code, local, &crossing)
         };
-        let tell = |code| match &crossing.talk {
-            Some(talk) if WRONG_ARGUMENTS.contains(&code) => {
-                talk.withdraw();
+        let tell = |code| match &crossing.exchange {
+            Some(exchange) if WRONG_ARGUMENTS.contains(&code) => {
+                exchange.withdraw();
                 code
             }
-            Some(talk) => {
+            Some(exchange) => {
                 if !begins.get() {
-                    talk.tell_size(self, mpi);
+                    exchange.tell_size(&self.wire, mpi);
                 }
-                let end = talk.end(self, mpi, code, crossing.tells());
+                let end = exchange.end(&self.wire, mpi, code, crossing.tells());
                 if crossing.joint.is_settled() { code } else { end }
             }
             None => code,
@@ -469,209 +448,14 @@ impl Stock {
         end
     }
 
-    fn talk(&self, bridge: Object, other: c_int, tag: c_int) -> Option<Talk> {
-        let word = Box::into_raw(Box::new(0));
-        // SAFETY: the buffer lives until the request has ended.
-        let request = unsafe { self.receive(word.cast(), 1, self.integer, other, MCA_COLL_BASE_TAG_FT_BASE, bridge)? };
-        Some(Talk { bridge: bridge as usize, other, tag, word: word as usize, request: request as usize })
-    }
-
-    /// # Safety
-    /// A buffer of `count` elements that lives until the request has ended, and a live communicator.
-    unsafe fn receive(
-        &self,
-        buffer: *mut c_void,
-        count: usize,
-        datatype: Object,
-        source: c_int,
-        tag: c_int,
-        comm: Object,
-    ) -> Option<*mut Request> {
-        let mut request = std::ptr::null_mut();
-        // SAFETY: as required of the caller; the type is that of pml.h.
-        let code = unsafe {
-            let receive = self.messages.function::<bridge_tags::Receive>(PML_IRECV);
-            receive(buffer, count, datatype, source, tag, comm, &mut request)
-        };
-        (code == 0).then_some(request)
-    }
-
-    /// # Safety
-    /// `count` elements that live until the request has ended, and a live communicator.
-    unsafe fn send(
-        &self,
-        buffer: *const c_void,
-        count: usize,
-        datatype: Object,
-        dest: c_int,
-        tag: c_int,
-        comm: Object,
-    ) -> Option<*mut Request> {
-        let mut request = std::ptr::null_mut();
-        // SAFETY: as above.
-        let code = unsafe {
-            let send = self.messages.function::<bridge_tags::Send>(PML_ISEND);
-            send(buffer, count, datatype, dest, tag, MCA_PML_BASE_SEND_SYNCHRONOUS, comm, &mut request)
-        };
-        (code == 0).then_some(request)
-    }
-
     /// Sends what the group expects from its leader: size of the other group, length of its list, and the list.
     fn release_group(&self, local: Object, leader: c_int, module: Object) {
-        for (mut number, count, datatype) in [(1, 1, self.integer), (0, 1, self.integer), (0, 0, self.byte)] {
+        for (mut number, count, datatype) in
+            [(1, 1, self.wire.integer), (0, 1, self.wire.integer), (0, 0, self.wire.byte)]
+        {
             // SAFETY: the arguments that Open MPI passes to its own broadcast.
             if unsafe { broadcast((&raw mut number).cast(), count, datatype, leader, local, module) } != 0 {
                 return;
-            }
-        }
-    }
-}
-
-impl Talk {
-    /// The other leader's error, if it has sent one.
-    fn given_up(&self) -> Option<c_int> {
-        let request = self.request as *const Request;
-        // SAFETY: the request and its buffer live as long as this object.
-        unsafe {
-            if !Request::is_complete(request) {
-                return None;
-            }
-            match (Request::code(request), (self.word as *const c_int).read_volatile()) {
-                (0, 0) => None,
-                (0, ERR_REVOKED) => Some(ERR_REVOKED),
-                _ => Some(ERR_PROC_FAILED),
-            }
-        }
-    }
-
-    fn bridge(&self) -> Object {
-        self.bridge as Object
-    }
-
-    /// Whether the other leader can send nothing more.
-    fn is_over(&self, mpi: &Internals) -> bool {
-        // SAFETY: a live communicator, in an Open MPI of the known layout.
-        unsafe {
-            mpi.is_revoked(self.bridge())
-                || (mpi.has_no_collectives(self.bridge()) && mpi.dead_members(self.bridge()).contains(&self.other))
-        }
-    }
-
-    /// Waits for a message to or from the other leader; false if it cannot complete. Its buffer must stay then.
-    ///
-    /// # Safety
-    /// The request of a message, which the caller does not use afterwards.
-    unsafe fn wait(&self, mpi: &Internals, request: Option<*mut Request>) -> bool {
-        let Some(request) = request else { return false };
-        // SAFETY: as required of the caller.
-        unsafe {
-            while !Request::is_complete(request) {
-                if self.is_over(mpi) {
-                    Request::cancel(request);
-                    return false;
-                }
-                mpi.progress();
-            }
-            let is_good = Request::code(request) == 0;
-            Request::give_back(request);
-            is_good
-        }
-    }
-
-    /// Cancels the exchange of a call that was not begun.
-    fn withdraw(&self) {
-        let request = self.request as *mut Request;
-        // SAFETY: the request is live and not used again. Its buffer is leaked.
-        unsafe {
-            Request::cancel(request);
-            if Request::is_complete(request) {
-                Request::give_back(request);
-            }
-        }
-    }
-
-    /// Ends this leader's call with this class, and returns the class for both leaders. `tells`: the other one has this
-    /// one's list.
-    fn end(&self, stock: &Stock, mpi: &Internals, code: c_int, tells: bool) -> c_int {
-        if self.is_over(mpi) {
-            self.withdraw();
-            return code;
-        }
-        if code != 0 && !tells {
-            self.give_nothing(stock, mpi);
-        }
-        let said = Box::into_raw(Box::new(code));
-        // SAFETY: the buffer stays allocated unless the message has arrived; each request is used once.
-        let end = unsafe {
-            let sent = stock.send(said.cast(), 1, stock.integer, self.other, MCA_COLL_BASE_TAG_FT_BASE, self.bridge());
-            let request = self.request as *mut Request;
-            while !Request::is_complete(request) && !self.is_over(mpi) {
-                mpi.progress();
-            }
-            let end = if code == 0 { self.given_up().unwrap_or(0) } else { code };
-            if self.wait(mpi, Some(request)) {
-                drop(Box::from_raw(self.word as *mut c_int));
-            }
-            if self.wait(mpi, sent) {
-                drop(Box::from_raw(said));
-            }
-            end
-        };
-        if end != 0 {
-            self.take_what_is_left(stock, mpi);
-        }
-        end
-    }
-
-    /// Exchanges a number, the size of the group or the length of its list. `None` if the other leader is lost.
-    fn exchange(&self, stock: &Stock, mpi: &Internals, own: c_int) -> Option<c_int> {
-        let numbers = Box::into_raw(Box::new([own, 0]));
-        // SAFETY: the buffers stay allocated unless both messages have ended; each request is used once.
-        unsafe {
-            let [own, others] = [numbers.cast::<c_int>(), numbers.cast::<c_int>().add(1)];
-            let received = stock.receive(others.cast(), 1, stock.integer, self.other, self.tag, self.bridge());
-            let sent = stock.send(own.cast(), 1, stock.integer, self.other, self.tag, self.bridge());
-            (self.wait(mpi, sent) & self.wait(mpi, received)).then(|| Box::from_raw(numbers)[1])
-        }
-    }
-
-    /// Exchanges the size of the group in place of a call that was not begun here: the other leader has begun it.
-    fn tell_size(&self, stock: &Stock, mpi: &Internals) {
-        let _ = self.exchange(stock, mpi, 1);
-    }
-
-    /// Exchanges an empty list for the other leader's list: it waits for the length and the list.
-    fn give_nothing(&self, stock: &Stock, mpi: &Internals) {
-        let Some(length) = self.exchange(stock, mpi, 0).and_then(|length| usize::try_from(length).ok()) else { return };
-        // SAFETY: as above.
-        unsafe {
-            let list = Box::leak(vec![0_u8; length].into_boxed_slice()).as_mut_ptr();
-            let received = stock.receive(list.cast(), length, stock.byte, self.other, self.tag, self.bridge());
-            let sent = stock.send(list.cast(), 0, stock.byte, self.other, self.tag, self.bridge());
-            if self.wait(mpi, sent) & self.wait(mpi, received) {
-                drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(list, length)));
-            }
-        }
-    }
-
-    /// Receives the other leader's remaining messages about the context id, which the next call would take for its own.
-    /// They arrived before its result.
-    fn take_what_is_left(&self, stock: &Stock, mpi: &Internals) {
-        loop {
-            let (mut is_there, number) = (0, Box::into_raw(Box::new(0 as c_int)));
-            // SAFETY: as above; the status is not used.
-            unsafe {
-                let probe = stock.messages.function::<Iprobe>(PML_IPROBE);
-                let code = probe(self.other, CONTEXT_ID_TAG, self.bridge(), &mut is_there, std::ptr::null_mut());
-                if code != 0 || is_there == 0 {
-                    return drop(Box::from_raw(number));
-                }
-                let received =
-                    stock.receive(number.cast(), 1, stock.integer, self.other, CONTEXT_ID_TAG, self.bridge());
-                if !self.wait(mpi, received) {
-                    return;
-                }
-                drop(Box::from_raw(number));
             }
         }
     }
