@@ -10,6 +10,7 @@ import bench_group
 import bench_job
 import bench_logging
 import bench_replication
+import bench_ring
 import bench_scopes
 import bench_transports
 
@@ -62,15 +63,24 @@ def main():
     replication.add_argument("--patience", type=float, default=180)
     replication.add_argument("--csv-fd", type=int, help=argparse.SUPPRESS)
     replication.add_argument("--svg-fd", type=int, required=True, help=argparse.SUPPRESS)
+    ring = kinds.add_parser("ring")
+    ring.add_argument("--members", type=int, action="append")
+    ring.add_argument("--rate", type=float)
+    ring.add_argument("--busy", action="store_true")
+    ring.add_argument("--quick", action="store_true")
+    ring.add_argument("--patience", type=float, default=60)
+    ring.add_argument("--svg-fd", type=int, required=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if any(getattr(options, name, 1) <= 0 for name in ("runs", "seconds", "survive", "silences")):
         parser.error("at least one run, and a time above zero")
+    if options.kind == "ring" and (any(members < 4 for members in options.members or ()) or (options.rate or 1) <= 0):
+        parser.error("at least four members, and a rate above zero")
     if options.kind == "scopes" and options.delay and (options.hosts not in (None, 2) or options.delay < 0):
         parser.error("--delay is a time between two hosts, so --hosts is 2 if it is said, and the time is above zero")
     try:
         {"faults": bench_faults, "daemon": bench_daemon, "transports": bench_transports,
          "scopes": bench_scopes, "logging": bench_logging, "group": bench_group,
-         "replication": bench_replication}[options.kind].main(options)
+         "replication": bench_replication, "ring": bench_ring}[options.kind].main(options)
     except (OSError, subprocess.CalledProcessError) as reason:
         sys.exit(f"bench: {reason}")
 

@@ -36,14 +36,14 @@ PLACES = {
 }
 
 
-def program():
-    """Builds the program of both ends, of which cargo alone knows the place."""
+def program(name):
+    """Builds a benchmark of rdma-heartbeat, of which cargo alone knows the place."""
     words = ["cargo", "bench", "--offline", "--quiet", "--no-run", "--message-format=json", "-p", "rdma-heartbeat",
-             "--bench", NAME]
+             "--bench", name]
     output = subprocess.run(words, cwd="/src", check=True, capture_output=True, text=True).stdout
     built = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     return next(item["executable"] for item in built
-                if item.get("executable") and item["target"]["name"] == NAME)
+                if item.get("executable") and item["target"]["name"] == name)
 
 
 def check_of_the_flag():
@@ -164,7 +164,7 @@ def daemon_rows(results):
 
 def main(options):
     job.prepare()
-    executable = program()
+    executable = program(NAME)
     quiet = job.Quiet(options.patience)
     print("\n".join(job.machine()))
     quiet.wait()
