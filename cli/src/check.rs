@@ -4,7 +4,9 @@ mod datagrams;
 mod facts;
 mod hosts;
 mod judge;
+mod settings;
 mod shell;
+mod slurm;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,7 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::{print, refuse};
 use facts::Facts;
-use judge::{Finding, Node, findings};
+use judge::{Finding, Node, Wanted, findings};
+use settings::Settings;
 use shell::{Call, Calls};
 
 /// How long a node may take to tell of itself, and then to exchange datagrams.
@@ -34,11 +37,11 @@ pub struct Arguments {
     /// The remote shell with its options
     #[arg(long, value_name = "COMMAND", env = "PRTE_MCA_plm_ssh_agent", hide_env = true, default_value = "ssh")]
     agent: String,
-    /// UDP ports, as in psensor_ringwatch_port_range
+    /// UDP ports, as in psensor_ringwatch_port_range [default: what the environment or PMIx's parameter file says]
     #[arg(long, value_name = "FIRST-LAST", env = "PMIX_MCA_psensor_ringwatch_port_range", hide_env = true,
-        default_value = "0", value_parser = ports)]
-    port_range: (u16, u16),
-    /// Interfaces, as in psensor_ringwatch_if_include
+        value_parser = ports)]
+    port_range: Option<(u16, u16)>,
+    /// Interfaces, as in psensor_ringwatch_if_include [default: the same]
     #[arg(long, value_name = "NAMES", env = "PMIX_MCA_psensor_ringwatch_if_include", hide_env = true,
         value_delimiter = ',', value_parser = interface)]
     if_include: Vec<String>,
@@ -82,35 +85,75 @@ pub fn check(arguments: &Arguments) -> ExitCode {
         Ok(names) => names,
         Err(problem) => return refuse(&problem),
     };
-    let nodes = match ask(arguments, &names) {
-        Ok(nodes) => nodes,
+    let settings = Settings::read();
+    let asked = ports_and_interfaces(arguments, &settings)
+        .and_then(|asked| Ok((ask(arguments, &asked, &names, &settings)?, asked.interfaces)));
+    let (nodes, interfaces) = match asked {
+        Ok(asked) => asked,
         Err(problem) => return refuse(&problem),
     };
-    let found = findings(&nodes, &facts::gather(&arguments.if_include));
+    let mut found = findings(&nodes, &facts::gather(&interfaces));
+    let of_slurm = |sentence| Finding { node: "Slurm".into(), sentence, is_fault: false };
+    found.extend(slurm::notes().into_iter().map(of_slurm));
     print(&table(&nodes, &found));
     let is_well = !found.iter().any(|finding| finding.is_fault);
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Asks all nodes at once, and then has them exchange datagrams.
-fn ask(arguments: &Arguments, names: &[String]) -> Result<Vec<Node>, String> {
-    let (first, last) = arguments.port_range;
+/// What heartbeats may use.
+struct Asked {
+    ports: (u16, u16),
+    interfaces: Vec<String>,
+}
+
+/// The command line counts for more than the parameter files.
+fn ports_and_interfaces(arguments: &Arguments, settings: &Settings) -> Result<Asked, String> {
+    let named = |name: &str, problem: String| format!("parameter psensor_ringwatch_{name}: {problem}");
+    let ports = match arguments.port_range {
+        Some(range) => range,
+        None if settings.port_range.is_empty() => (0, 0),
+        None => ports(&settings.port_range).map_err(|problem| named("port_range", problem))?,
+    };
+    let interfaces = if arguments.if_include.is_empty() {
+        let words = settings.if_include.split(',').filter(|word| !word.trim().is_empty());
+        words.map(interface).collect::<Result<_, _>>().map_err(|problem| named("if_include", problem))?
+    } else {
+        arguments.if_include.clone()
+    };
+    Ok(Asked { ports, interfaces })
+}
+
+/// Asks all nodes at once, and the machines that serve them, and then has them exchange datagrams.
+fn ask(arguments: &Arguments, asked: &Asked, names: &[String], settings: &Settings) -> Result<Vec<Node>, String> {
+    let (first, last) = asked.ports;
     let range = if first == 0 { "0".to_owned() } else { format!("{first}-{last}") };
     let mut command = format!("ringwatch check --probe --port-range {range}");
-    if !arguments.if_include.is_empty() {
-        let _ = write!(command, " --if-include {}", arguments.if_include.join(","));
+    if !asked.interfaces.is_empty() {
+        let _ = write!(command, " --if-include {}", asked.interfaces.join(","));
+    }
+    let machines = names.iter().filter_map(|name| settings.machine_of(name));
+    let machines: BTreeSet<&str> = machines.filter(|machine| !names.iter().any(|name| name == machine)).collect();
+    if let Some(bad) = machines.iter().find(|machine| hosts::read(machine).is_err()) {
+        return Err(format!("parameter psensor_ringwatch_offload: '{bad}' is no name of a host"));
     }
     let mut calls = Calls::default();
-    names.iter().for_each(|name| calls.add(Call::start(&arguments.agent, name, &command)));
+    let everybody = || names.iter().map(String::as_str).chain(machines.iter().copied());
+    everybody().for_each(|name| calls.add(Call::start(&arguments.agent, name, &command)));
     let began = facts::now_us();
     let mut nodes = Vec::new();
-    for (name, answer) in names.iter().zip(calls.answers(PATIENCE)) {
+    for (name, answer) in everybody().zip(calls.answers(PATIENCE)) {
         let told = answer.and_then(|(at, line)| {
             let facts: Facts = serde_json::from_str(&line).map_err(|_| "its ringwatch has no check".to_owned())?;
             Ok((at, facts))
         });
         let asked_us = (began, told.as_ref().map_or(began, |(at, _)| *at));
-        nodes.push(Node { name: name.clone(), facts: told.map(|(_, facts)| facts), asked_us, heard: None });
+        let wanted = Wanted {
+            // A machine that serves hosts runs no ranks.
+            components: !machines.contains(name),
+            rdma: settings.wants_rdma || machines.contains(name) || settings.machine_of(name).is_some(),
+        };
+        let facts = told.map(|(_, facts)| facts);
+        nodes.push(Node { name: name.to_owned(), facts, asked_us, heard: None, wanted });
     }
     let random = platform::random::bytes::<16>().map_err(|error| format!("there are no random numbers: {error}"))?;
     let nonce: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -137,7 +180,7 @@ fn places(nodes: &[Node], me: usize) -> Vec<(usize, SocketAddrV4)> {
 /// Tells of this node, waits for the others' addresses, and tells from whom datagrams came.
 fn probe(arguments: &Arguments) -> ExitCode {
     let mut own = facts::gather(&arguments.if_include);
-    let socket = datagrams::open(arguments.port_range);
+    let socket = datagrams::open(arguments.port_range.unwrap_or((0, 0)));
     let port = socket.as_ref().map_err(ToString::to_string);
     own.port = port.and_then(|socket| socket.local_addr().map(|at| at.port()).map_err(|error| error.to_string()));
     own.clock_us = facts::now_us();

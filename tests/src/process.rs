@@ -74,6 +74,15 @@ pub fn threads(pid: i32) -> usize {
     fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }
 
+/// Whether a process has a thread of this name.
+#[must_use]
+pub fn has_thread(pid: i32, name: &str) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads
+        .into_iter()
+        .any(|thread| fs::read_to_string(thread.path().join("comm")).is_ok_and(|comm| comm.trim() == name))
+}
+
 /// Sends a signal; a process that is gone does not mind.
 pub fn signal(pid: i32, signal: i32) {
     assert!(pid > 1, "{pid} is no process of a job");

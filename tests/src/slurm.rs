@@ -105,11 +105,33 @@ impl Slurm {
     /// # Panics
     /// If it cannot be started.
     pub fn allocate(&mut self, options: &[&str], command: &[&str]) -> Allocation {
-        self.jobs += 1;
-        let path = self.folder.join(format!("job.{}", self.jobs));
+        let path = self.next_output();
+        let words = [&["salloc", "-Q"], options, command].concat();
         let output = File::create(&path).expect("it can be written");
+        self.begin(&words, output, path)
+    }
+
+    /// Runs a shell command as a batch job on these nodes, the first of which runs it.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn submit(&mut self, options: &[&str], command: &str) -> Allocation {
+        let path = self.next_output();
+        let text = path.display().to_string();
+        let words = [&["sbatch", "-Q", "--wait", "--output", &text, "--wrap", command], options].concat();
+        let messages = File::create(path.with_extension("sbatch")).expect("it can be written");
+        self.begin(&words, messages, path)
+    }
+
+    fn next_output(&mut self) -> PathBuf {
+        self.jobs += 1;
+        self.folder.join(format!("job.{}", self.jobs))
+    }
+
+    /// Starts a command that ends with its job, whose output is in the file `path`.
+    fn begin(&self, words: &[&str], output: File, path: PathBuf) -> Allocation {
+        let words = [&["timeout", "-k", "1", "-s", "KILL", "60"], words].concat();
         let copy = output.try_clone().expect("a descriptor");
-        let words = [&["timeout", "-k", "1", "-s", "KILL", "60", "salloc", "-Q"], options, command].concat();
         let child = self.command("h1", &words).stdout(output).stderr(copy).spawn().expect("rw-on runs");
         Allocation { child, output: path }
     }

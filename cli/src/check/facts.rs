@@ -12,6 +12,7 @@ use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
 use node_abi::versions::RELEASE;
 use platform::{interfaces, privileges};
+use rdma_heartbeat::transport::verbs::port::{self, DEVICES};
 use serde::{Deserialize, Serialize};
 
 /// Raised when a field changes its meaning.
@@ -43,6 +44,8 @@ pub struct Facts {
     pub free_kib: Vec<(String, u64)>,
     /// IPv4 addresses that heartbeats may use.
     pub addresses: Vec<Ipv4Addr>,
+    /// Whether an active RDMA port has one of them.
+    pub has_rdma: bool,
     /// The UDP port that was opened for the check, or why none was.
     pub port: Result<u16, String>,
 }
@@ -61,6 +64,7 @@ impl Default for Facts {
             clock_us: 0,
             free_kib: Vec::new(),
             addresses: Vec::new(),
+            has_rdma: false,
             port: Err(unknown()),
         }
     }
@@ -69,6 +73,7 @@ impl Default for Facts {
 /// Gathers all but the port; `wanted` are interfaces as in `psensor_ringwatch_if_include`.
 pub fn gather(wanted: &[String]) -> Facts {
     let priority = Path::new("ringwatchd-priority");
+    let addresses = addresses(wanted);
     let daemon = find(Path::new("ringwatchd"));
     Facts {
         form: FORM,
@@ -80,7 +85,8 @@ pub fn gather(wanted: &[String]) -> Facts {
         files: limit(Resource::RLIMIT_NOFILE),
         clock_us: now_us(),
         free_kib: free(),
-        addresses: addresses(wanted),
+        has_rdma: addresses.iter().any(|address| port::find(Path::new(DEVICES), (*address).into()).is_some()),
+        addresses,
         port: Err("it was not opened".into()),
     }
 }

@@ -22,6 +22,17 @@ pub struct Node {
     pub asked_us: (u64, u64),
     /// Whose datagrams it has heard; `None` if it has not told.
     pub heard: Option<BTreeSet<usize>>,
+    /// What its part in a job needs.
+    pub wanted: Wanted,
+}
+
+/// What the part of a node in a job needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The components of PMIx and Open MPI.
+    pub components: bool,
+    /// An RDMA port, because the parameters ask for RDMA writes.
+    pub rdma: bool,
 }
 
 /// One sentence about a node.
@@ -55,14 +66,15 @@ pub fn findings(nodes: &[Node], own: &Facts) -> Vec<Finding> {
                     format!("it has ringwatch {}, and {} is here: install the same build", facts.release, own.release),
                 );
             }
-            Ok(facts) => of_node(facts, own, offset(node).unwrap_or(0), &mut say),
+            Ok(facts) => of_node(facts, own, node, &mut say),
         }
     }
     all.extend(unheard(nodes));
     all
 }
 
-fn of_node(facts: &Facts, own: &Facts, offset: i128, say: &mut impl FnMut(bool, String)) {
+fn of_node(facts: &Facts, own: &Facts, node: &Node, say: &mut impl FnMut(bool, String)) {
+    let offset = offset(node).unwrap_or(0);
     match &facts.daemon {
         Err(why) => say(true, format!("ringwatchd cannot be run ({why}): install ringwatch there")),
         Ok(release) if *release != own.release => {
@@ -73,7 +85,7 @@ fn of_node(facts: &Facts, own: &Facts, offset: i128, say: &mut impl FnMut(bool, 
         }
         Ok(_) => {}
     }
-    if !facts.missing.is_empty() {
+    if node.wanted.components && !facts.missing.is_empty() {
         say(true, format!("{} cannot be read: install ringwatch there", facts.missing.join(", ")));
     }
     if facts.addresses.is_empty() {
@@ -88,6 +100,9 @@ fn of_node(facts: &Facts, own: &Facts, offset: i128, say: &mut impl FnMut(bool, 
     if offset.unsigned_abs() > u128::from(CLOCKS) {
         let way = if offset > 0 { "ahead" } else { "behind" };
         say(true, format!("its clock is {} s {way}: have it set by NTP", offset.unsigned_abs() / 1_000_000));
+    }
+    if node.wanted.rdma && !facts.addresses.is_empty() && !facts.has_rdma {
+        say(false, "no active RoCE v2 port has one of its addresses: its heartbeats are datagrams".into());
     }
     if !facts.has_priority {
         say(
@@ -153,6 +168,7 @@ mod tests {
             facts: Ok(facts),
             asked_us: (999_999_000, 1_000_001_000),
             heard: Some(heard),
+            wanted: Wanted { components: true, rdma: false },
         }
     }
 
@@ -191,6 +207,22 @@ mod tests {
     fn a_right_that_only_load_asks_for_is_no_fault() {
         let found = with(|facts| facts.has_priority = false);
         assert!(matches!(&found[..], [finding] if !finding.is_fault && finding.node == "h1"), "{found:?}");
+    }
+
+    #[test]
+    fn a_port_for_rdma_is_missed_where_parameters_ask_for_it() {
+        let mut nodes = [node(0, |facts| facts.has_rdma = true), node(1, |_| ()), node(2, |_| ())];
+        nodes[..2].iter_mut().for_each(|node| node.wanted.rdma = true);
+        let found = findings(&nodes, &facts());
+        let [finding] = &found[..] else { panic!("{found:?}") };
+        assert!(!finding.is_fault && finding.node == "h1" && finding.sentence.contains("RoCE v2"), "{finding:?}");
+    }
+
+    #[test]
+    fn a_machine_that_serves_hosts_needs_no_components() {
+        let mut nodes = [node(0, |_| ()), node(1, |facts| facts.missing = vec!["x.so".into()]), node(2, |_| ())];
+        nodes[1].wanted.components = false;
+        assert_eq!(findings(&nodes, &facts()), []);
     }
 
     #[test]

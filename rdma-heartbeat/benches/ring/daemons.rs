@@ -54,7 +54,8 @@ impl Daemons {
     }
 
     fn is_closed(&self) -> bool {
-        let works = |node: &Node| status::ask(&node.status_name()).is_ok_and(|report| report.last_heartbeat_us.is_some());
+        let works =
+            |node: &Node| status::ask(&node.status_name()).is_ok_and(|report| report.last_heartbeat_us.is_some());
         self.cluster.nodes[0].segment.flags() & FLAG_ALL_READY != 0 && self.cluster.nodes.iter().all(works)
     }
 

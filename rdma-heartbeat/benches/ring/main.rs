@@ -128,8 +128,11 @@ impl Plan {
         let time = Duration::from_secs_f64(self.seconds);
         let used = usage_of(ring, time)?;
         let falsely = ring.falsely_declared();
-        print("idle", &json!({"started": true, "seconds": self.seconds, "datagrams": used.rate(time, self.members),
-            "percent": used.percent(time, self.members), "false": falsely}));
+        print(
+            "idle",
+            &json!({"started": true, "seconds": self.seconds, "datagrams": used.rate(time, self.members),
+            "percent": used.percent(time, self.members), "false": falsely}),
+        );
         Ok(used)
     }
 
@@ -167,8 +170,11 @@ impl Plan {
         let time = Duration::from_secs_f64(self.seconds.min(5.0));
         let used = usage_of(ring, time)?;
         let left = u32::try_from(ring.living().len()).unwrap_or(u32::MAX);
-        print("after", &json!({"members": left, "datagrams": used.rate(time, left), "percent": used.percent(time, left),
-            "false": ring.falsely_declared()}));
+        print(
+            "after",
+            &json!({"members": left, "datagrams": used.rate(time, left), "percent": used.percent(time, left),
+            "false": ring.falsely_declared()}),
+        );
         Ok(())
     }
 
@@ -183,9 +189,12 @@ impl Plan {
         seed: u64,
     ) -> Result<bool, String> {
         let Some(outcome) = die(ring, settings, fault, size, place, seed)? else { return Ok(false) };
-        print("death", &json!({"fault": fault.name(), "at_once": size, "place": place.name(),
+        print(
+            "death",
+            &json!({"fault": fault.name(), "at_once": size, "place": place.name(),
             "first_us": outcome.first.as_micros() as u64, "last_us": outcome.last.as_micros() as u64,
-            "missing": outcome.missing, "members": ring.living().len()}));
+            "missing": outcome.missing, "members": ring.living().len()}),
+        );
         std::thread::sleep(settings.silence() * BETWEEN);
         Ok(true)
     }

@@ -18,15 +18,17 @@ HOSTS
 esac
 "#;
 
-/// What `ringwatch check` on h1 says of these hosts, and whether it finds no fault.
-fn check(lab: &Lab, hosts: &str, planted: &str, arguments: &[&str]) -> (bool, String) {
+/// What `ringwatch check` on h1 says of these hosts, and whether it finds no fault; with `parameters` in the user's file.
+fn check(lab: &Lab, hosts: &str, planted: &str, parameters: &str) -> (bool, String) {
     let folder = lab.folder();
+    fs::create_dir(folder.join(".pmix")).expect("the folder can be written");
+    fs::write(folder.join(".pmix/mca-params.conf"), parameters).expect("the folder can be written");
     let (agent, file) = (folder.join("agent"), folder.join("hosts"));
     fs::write(&agent, AGENT.replace("HOSTS", planted)).expect("the agent can be written");
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("it can be made a program");
     fs::write(&file, hosts.replace(' ', " slots=2\n")).expect("the hostfile can be written");
     let words = ["h1", "ringwatch", "check", "--agent", &agent.display().to_string()].map(str::to_owned);
-    let output = Command::new("rw-on").args(words).args(arguments).arg(&file).output().expect("rw-on runs");
+    let output = Command::new("rw-on").args(words).arg(&file).env("HOME", &folder).output().expect("rw-on runs");
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
@@ -41,8 +43,10 @@ fn faults(text: &str) -> Vec<&str> {
 #[test]
 fn each_planted_fault_is_one_sentence_and_nodes_that_are_well_have_none() {
     in_lab(|lab| {
-        let (is_well, text) = check(lab, "h1 h2 h3 h4 ", "", &["--port-range", "40000-40099"]);
+        let parameters = "psensor_ringwatch_port_range = 40000-40099\npsensor_ringwatch_transport = verbs\n";
+        let (is_well, text) = check(lab, "h1 h2 h3 h4 ", "", parameters);
         assert!(is_well && faults(&text).is_empty(), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("note: h") && line.contains("RoCE v2")).count(), 4, "{text}");
         assert_eq!(text.lines().filter(|line| line.contains(" 3/3 ")).count(), 4, "{text}");
 
         let other = lab.folder().join("other");
@@ -59,7 +63,7 @@ h4) to "$command" | sed -u 's/"clock_us":1/"clock_us":2/' ;;"#,
             other.display(),
             component.trim(),
         );
-        let (is_well, text) = check(lab, "h1 h2 h3 h4 h9 ", &planted, &[]);
+        let (is_well, text) = check(lab, "h1 h2 h3 h4 h9 ", &planted, "");
         assert!(!is_well);
         assert!(text.contains("note: h1: ringwatchd has no real-time priority"), "{text}");
         let found = faults(&text);
@@ -75,7 +79,7 @@ h4) to "$command" | sed -u 's/"clock_us":1/"clock_us":2/' ;;"#,
         assert_eq!(found.len(), 5, "{text}");
 
         lab.cut("h4");
-        let (is_well, text) = check(lab, "h1 h2 h4 ", "", &[]);
+        let (is_well, text) = check(lab, "h1 h2 h4 ", "", "");
         assert!(!is_well);
         let found = faults(&text);
         assert_eq!(found.len(), 3, "{text}");
@@ -83,9 +87,11 @@ h4) to "$command" | sed -u 's/"clock_us":1/"clock_us":2/' ;;"#,
         assert!(found[2].starts_with("h4: UDP datagrams from h1, h2 do not arrive"), "{text}");
         lab.heal("h4");
 
-        let (is_well, text) = check(lab, "h1 h2 ", "", &["--if-include", "eth9"]);
+        let (is_well, text) = check(lab, "h1 h2 ", "", "psensor_ringwatch_if_include = eth9\n");
         assert!(!is_well);
         assert!(faults(&text).iter().all(|line| line.contains("no interface has an IPv4 address")), "{text}");
         assert_eq!(faults(&text).len(), 2, "{text}");
+        let (is_well, text) = check(lab, "h1 ", "", "psensor_ringwatch_port_range = some\n");
+        assert!(!is_well && text.contains("parameter psensor_ringwatch_port_range: it must be two ports"), "{text}");
     });
 }
