@@ -1,5 +1,5 @@
 /* Lists of numbers, and the files of slots: FOLDER/slot-SLOT.epoch-EPOCH. All of a file is there, or nothing: it gets its name
- * when it is on disk. */
+ * when it is on disk, and begins with the number of its values and a checksum, in case the disk did not keep its word. */
 #ifndef SLOT_FILES_H
 #define SLOT_FILES_H
 
@@ -46,13 +46,30 @@ static void name_of(char *name, size_t size, int slot, int epoch)
     snprintf(name, size, "%s/slot-%d.epoch-%d", folder, slot, epoch);
 }
 
+/* What a file begins with. */
+typedef struct {
+    long length, sum;
+} head;
+
+/* FNV-1a, a word at a time. */
+static head head_of(list l)
+{
+    unsigned long sum = 14695981039346656037UL;
+    for (int i = 0; i < l.length; i++) {
+        sum = (sum ^ (unsigned long) l.values[i]) * 1099511628211UL;
+    }
+    return (head){l.length, (long) sum};
+}
+
 static void write_slot(int slot, int epoch, list l)
 {
     char name[4096], new[4096 + 32];
     name_of(name, sizeof name, slot, epoch);
     snprintf(new, sizeof new, "%s.by-%d", name, rank);
     FILE *file = fopen(new, "w");
-    int is_written = file != NULL && fwrite(l.values, sizeof(long), (size_t) l.length, file) == (size_t) l.length &&
+    head h = head_of(l);
+    int is_written = file != NULL && fwrite(&h, sizeof h, 1, file) == 1 &&
+                     fwrite(l.values, sizeof(long), (size_t) l.length, file) == (size_t) l.length &&
                      fflush(file) == 0 && fsync(fileno(file)) == 0;
     is_written = (file == NULL || fclose(file) == 0) && is_written && rename(new, name) == 0;
     int at = open(folder, O_RDONLY | O_DIRECTORY);
@@ -62,25 +79,30 @@ static void write_slot(int slot, int epoch, list l)
     close(at);
 }
 
-/* False if there is no such file. */
+/* False if there is no such file, or it is not whole. */
 static int read_slot(int slot, int epoch, list *l)
 {
     char name[4096];
+    head h, own;
     name_of(name, sizeof name, slot, epoch);
     FILE *file = fopen(name, "r");
     if (file == NULL) {
         return 0;
     }
-    if (fseek(file, 0, SEEK_END) != 0) {
-        stop("a slot cannot be read");
-    }
-    *l = make((int) (ftell(file) / (long) sizeof(long)));
-    rewind(file);
-    if (fread(l->values, sizeof(long), (size_t) l->length, file) != (size_t) l->length) {
-        stop("a slot cannot be read");
+    int is_whole = fread(&h, sizeof h, 1, file) == 1 && h.length >= 0 && fseek(file, 0, SEEK_END) == 0 &&
+                   ftell(file) == (long) sizeof h + h.length * (long) sizeof(long) &&
+                   fseek(file, sizeof h, SEEK_SET) == 0;
+    if (is_whole) {
+        *l = make((int) h.length);
+        is_whole = fread(l->values, sizeof(long), (size_t) l->length, file) == (size_t) l->length;
+        own = head_of(*l);
+        is_whole = is_whole && own.sum == h.sum;
+        if (!is_whole) {
+            free(l->values);
+        }
     }
     fclose(file);
-    return 1;
+    return is_whole;
 }
 
 /* Removes files of earlier epochs than this one, and of earlier attempts. */

@@ -1,0 +1,74 @@
+/* Cuts a slot file of examples/slot_files.h at every byte, while it is written and when it is there. Each time the file of the
+ * epoch before must be whole, and the cut one must count as missing. Prints how many cuts it has made. */
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "../../examples/slot_files.h"
+
+enum { SLOT = 3, LENGTH = 20 };
+
+static void require(int is_so, const char *what, long cut)
+{
+    if (!is_so) {
+        printf("cut after %ld bytes: %s\n", cut, what);
+        exit(1);
+    }
+}
+
+static list numbers(int epoch)
+{
+    list l = make(LENGTH);
+    for (int i = 0; i < LENGTH; i++) {
+        l.values[i] = 1000L * epoch + i;
+    }
+    return l;
+}
+
+static int is_whole(int epoch)
+{
+    list l, expected = numbers(epoch);
+    return read_slot(SLOT, epoch, &l) && l.length == LENGTH &&
+           memcmp(l.values, expected.values, LENGTH * sizeof(long)) == 0;
+}
+
+/* Writes the file of epoch 2 in a process that the kernel ends at the first byte after these. True if it came to its end. */
+static int writes(long bytes)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit none = {0, 0}, most = {(rlim_t) bytes, (rlim_t) bytes};
+        setrlimit(RLIMIT_CORE, &none);
+        setrlimit(RLIMIT_FSIZE, &most);
+        write_slot(SLOT, 2, numbers(2));
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    require(WIFEXITED(status) || WTERMSIG(status) == SIGXFSZ, "the writer ended otherwise", bytes);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    char name[4096];
+    list l;
+    require(argc == 2, "usage: slots FOLDER", 0);
+    folder = argv[1];
+    write_slot(SLOT, 1, numbers(1));
+    long cuts = 0;
+    for (; !writes(cuts); cuts++) {
+        require(is_whole(1), "the older file is not whole", cuts);
+        require(!read_slot(SLOT, 2, &l), "a part of a file counts", cuts);
+    }
+    require(is_whole(1) && is_whole(2), "a file that was written is not whole", cuts);
+    name_of(name, sizeof name, SLOT, 2);
+    for (long length = cuts - 1; length >= 0; length--) {
+        require(truncate(name, length) == 0, "it cannot be cut", length);
+        require(!read_slot(SLOT, 2, &l), "a part of a file counts", length);
+    }
+    sweep(2);
+    require(!is_whole(1), "an old file is not swept away", 0);
+    printf("%ld cuts\n", cuts);
+    return 0;
+}
