@@ -11,7 +11,8 @@
  * `ulfm` in place of `group` does the same with ULFM alone: only the dead leave, and for good. FOLDER is empty, and all nodes see
  * it. NUMBERS are sorted on each process, 2^d of them. A round takes PAUSE milliseconds at least (0); processes come back if
  * RETURNS is `true`; they are tested every INTERVAL milliseconds (1000). Standard output: the rounds, and whether what is in the
- * files at the end is sorted and what was there at the beginning.
+ * files at the end is sorted and what was there at the beginning. In the environment: with SLOT_MS each slot takes its process
+ * so many milliseconds more in a round; with TELL_TIME the time of the sort stands on standard error.
  */
 #include <mpi.h>
 #include <ringwatch.h>
@@ -110,6 +111,15 @@ static void finish(void)
         }
     }
     request_count = 0;
+}
+
+static int own_slots(void)
+{
+    int count = 0;
+    for (int v = 0; v < slots; v++) {
+        count += owner(v) == rank;
+    }
+    return count;
 }
 
 /* What a process has written in this epoch. */
@@ -307,6 +317,7 @@ int main(int argc, char **argv)
     }
     folder = argv[2];
     int count = atoi(argv[3]), pause = argc > 4 ? atoi(argv[4]) : 0;
+    double slot_ms = getenv("SLOT_MS") != NULL ? atof(getenv("SLOT_MS")) : 0;
     view.epoch = 1;
     view.size = slots;
     view.place = rank;
@@ -332,7 +343,7 @@ int main(int argc, char **argv)
             tell();
             sweep(view.base);
         }
-        double until = MPI_Wtime() + (view.round > 0 ? pause / 1e3 : 0);
+        double until = MPI_Wtime() + (view.round > 0 ? pause + slot_ms * own_slots() : 0) / 1e3;
         int is_done = view.round > 0 ? sort_round(dimension + 1 - view.round) : begin(count);
         while (MPI_Wtime() < until && !is_lost()) {
             rest();

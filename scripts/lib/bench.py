@@ -53,6 +53,7 @@ def main():
     logging.add_argument("--csv-fd", type=int, help=argparse.SUPPRESS)
     logging.add_argument("--svg-fd", type=int, required=True, help=argparse.SUPPRESS)
     group = kinds.add_parser("group")
+    group.add_argument("--part", action="append", choices=list(bench_group.PARTS))
     group.add_argument("--quick", action="store_true")
     group.add_argument("--patience", type=float, default=180)
     group.add_argument("--csv-fd", type=int, help=argparse.SUPPRESS)

@@ -9,6 +9,7 @@ import os
 import statistics
 import subprocess
 
+import bench_group_jobs
 import bench_job as job
 import bench_times
 from bench_times import line
@@ -180,19 +181,25 @@ def by_processes(title, y, found, what, value, limit, bound):
     return {"title": title, "subtitle": "Simulated", "x": "processes", "y": y, "log": True, "series": series}
 
 
-def write_csv(fd, found):
+def write_csv(fd, rows):
     with os.fdopen(fd, "w", newline="") as out:
         writer = csv.writer(out)
-        writer.writerow(("what", "interval", "process or tester", "target", "value", "threshold", "passed", "streak"))
-        for at, rank, counter in found["monitoring"]["changes"]:
-            writer.writerow(("counter", at, rank, "", counter, "", "", ""))
-        for pair in found["monitoring"]["pairs"]:
-            for one in pair["samples"]:
-                writer.writerow(("test", one["interval"], pair["tester"], pair["target"], one["reply"], one["threshold"],
-                                 int(one["passed"]), one["streak"]))
+        writer.writerow(("what", "interval, run or second", "process or tester", "target", "value", "threshold", "passed", "streak"))
+        writer.writerows(rows)
 
 
-def main(options):
+def figures(found):
+    """Rows of the file."""
+    for at, rank, counter in found["monitoring"]["changes"]:
+        yield "counter", at, rank, "", counter, "", "", ""
+    for pair in found["monitoring"]["pairs"]:
+        for one in pair["samples"]:
+            yield ("test", one["interval"], pair["tester"], pair["target"], one["reply"], one["threshold"], int(one["passed"]),
+                   one["streak"])
+
+
+def simulated(options):
+    """Prints tables; returns rows of figures and charts."""
     found = simulate(options.quick)
     print("The group of recommended processes. ALL FIGURES ARE SIMULATED but those of the papers: the machines of"
           "\nrecommended-group on hosts with the jobs of the paper's table 3. How jobs slow a host down is fitted to the paper's"
@@ -215,7 +222,18 @@ def main(options):
           "\n16,218 of 126 members is 16,128 by its own formula:")
     print("\n".join(job.table(annex(found))))
     print("\n".join(["\nGoals:", *goals(found)]))
+    return list(figures(found)), charts(found)
+
+
+PARTS = {"simulated": simulated, "jobs": bench_group_jobs.main}
+
+
+def main(options):
+    rows, drawn = [], []
+    for part in options.part or PARTS:
+        more, pictures = PARTS[part](options)
+        rows, drawn = rows + more, drawn + pictures
     if options.csv_fd is not None:
-        write_csv(options.csv_fd, found)
+        write_csv(options.csv_fd, rows)
     with os.fdopen(options.svg_fd, "w") as out:
-        out.write(bench_times.draw(charts(found)))
+        out.write(bench_times.draw(drawn))
