@@ -45,6 +45,9 @@ make_deb() {
     for page in MPIX_Comm_iaccept MPIX_Comm_iconnect; do
         ln -sfn MPIX_Comm_ispawn.3.gz "$root/usr/share/man/man3/$page.3.gz"
     done
+    for page in set_test barrier members round returned lost state leave; do
+        ln -sfn RW_Group_join.3.gz "$root/usr/share/man/man3/RW_Group_$page.3.gz"
+    done
     licence >"$doc/copyright"
     gzip -9nc "$source/CHANGELOG.md" >"$doc/changelog.gz"
     printf 'ringwatch (%s-%s) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' "$version" "$revision" "$(maker)" \

@@ -59,7 +59,8 @@ installed_files() {
     "$mpi_folder"/mca_{hook,coll,osc,io}_ringwatch.so \
     "$library_folder"/libringwatch.so{.0,} "$library_folder/pkgconfig/ringwatch.pc" "$header_folder"/{ringwatch,ringwatchf,ringwatchf08}.h \
     ${python_folder:+"$python_folder/ringwatch.py"} "$program_folder"/ringwatchd{,-priority} "$program_folder/ringwatch" \
-    "$manual_folder"/man1/ringwatch{,-{events,status,top,metrics,check,calibrate,simulate,reproduce,version}}.1 \
+    "$manual_folder"/man1/ringwatch{,-{events,status,top,metrics,group,check,calibrate,simulate,reproduce,version}}.1 \
     "$manual_folder"/man3/MPIX_Comm_{ishrink,ispawn,iaccept,iconnect}.3 \
+    "$manual_folder"/man3/RW_Group_{join,set_test,barrier,members,round,returned,lost,state,leave}.3 \
     "$manual_folder/man7/ringwatch-parameters.7" "$manual_folder/man8/ringwatchd.8" "${completions[@]}"
 }

@@ -22,13 +22,25 @@ pub struct Page {
 /// The page of the C functions that share one text.
 const ISHRINK: &str = include_str!("../../../ishrink/man/MPIX_Comm_ishrink.3");
 const ISPAWN: &str = include_str!("../../../ishrink/man/MPIX_Comm_ispawn.3");
+const GROUP: &str = include_str!("../../../ishrink/man/RW_Group_join.3");
+/// A page that only names that one.
+const SEE_GROUP: &str = ".so man3/RW_Group_join.3\n";
 
 /// Functions, and the text of each.
-const FUNCTIONS: [(&str, &str); 4] = [
+const FUNCTIONS: [(&str, &str); 13] = [
     ("MPIX_Comm_ishrink", ISHRINK),
     ("MPIX_Comm_ispawn", ISPAWN),
     ("MPIX_Comm_iaccept", ".so man3/MPIX_Comm_ispawn.3\n"),
     ("MPIX_Comm_iconnect", ".so man3/MPIX_Comm_ispawn.3\n"),
+    ("RW_Group_join", GROUP),
+    ("RW_Group_set_test", SEE_GROUP),
+    ("RW_Group_barrier", SEE_GROUP),
+    ("RW_Group_members", SEE_GROUP),
+    ("RW_Group_round", SEE_GROUP),
+    ("RW_Group_returned", SEE_GROUP),
+    ("RW_Group_lost", SEE_GROUP),
+    ("RW_Group_state", SEE_GROUP),
+    ("RW_Group_leave", SEE_GROUP),
 ];
 
 /// The page of the daemon, which reads its command line without clap.
@@ -74,10 +86,12 @@ mod tests {
     #[test]
     fn every_function_of_the_header_has_a_page_with_its_prototype() {
         let header = include_str!("../../../ishrink/include/ringwatch.h");
-        let all = plain(&[ISHRINK, ISPAWN].concat());
+        let all = plain(&[ISHRINK, ISPAWN, GROUP].concat());
         let mut named = BTreeSet::new();
-        for prototype in plain(header).split("; ").filter_map(|text| text.split_once("int MPIX_")) {
-            let prototype = format!("int MPIX_{}", prototype.1);
+        let header = plain(header);
+        let of_family = |text: &str, family: &str| Some(format!("{family}{}", text.split_once(family)?.1));
+        let families = ["int MPIX_", "int RW_Group_"];
+        for prototype in header.split(';').filter_map(|text| families.iter().find_map(|one| of_family(text, one))) {
             assert!(all.contains(&format!("{prototype};")), "{prototype}");
             named.insert(prototype.split(['(', ' ']).nth(1).unwrap().to_owned());
         }
