@@ -98,8 +98,8 @@ int RW_Group_members(int ranks[]);
 int RW_Group_round(int *round, int *epoch, int *base);
 /* Who takes part in this round, and did not in the one before: *COUNT ranks, at most all. */
 int RW_Group_returned(int *count, int ranks[]);
-/* How many members of this round are not in the group any more.  If that is not 0, nothing of the round counts: a program gives
- * up what it waits for and comes to the barrier. */
+/* How many members of this round have left the group since it began, back again or not.  If that is not 0, the round may not be
+ * completed by all: a program gives up what it waits for and comes to the barrier. */
 int RW_Group_lost(int *count);
 /* What is known of a process, as above, and how often it has left the group. */
 int RW_Group_state(int rank, int *state, int *evictions);

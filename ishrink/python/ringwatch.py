@@ -194,7 +194,7 @@ def group_returned():
 
 
 def group_lost():
-    """How many members of this round are not in the group any more."""
+    """How many members of this round have left the group since it began, back again or not."""
     return _numbers("RW_Group_lost", results=1)[0]
 
 

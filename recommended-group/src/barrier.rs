@@ -135,8 +135,7 @@ impl Barrier {
             self.arrived = None;
             out.push(Action::Round(self.view.clone()));
             // The program may have been told of it before it knew that this matters.
-            let lost = self.view.members.iter().filter(|rank| !counters.group().contains(*rank));
-            out.extend(lost.map(|rank| Action::Changed { rank, counter: counters.get(rank) }));
+            out.extend(self.view.lost(counters).map(|rank| Action::Changed { rank, counter: counters.get(rank) }));
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::counters::Counters;
 use crate::group::Group;
 use crate::units::{Counter, Rank};
 
@@ -39,6 +40,12 @@ impl View {
     #[must_use]
     pub fn place(&self, rank: Rank) -> Option<usize> {
         self.members.contains(rank).then(|| self.members.iter().take_while(|member| *member < rank).count())
+    }
+
+    /// Members that have left the group since this view was made, by these counters. One that is back again is among
+    /// them: others may have given the round up while it was away.
+    pub fn lost<'a>(&'a self, counters: &'a Counters) -> impl Iterator<Item = Rank> + 'a {
+        self.members.iter().filter(|rank| counters.get(*rank) > self.counters[*rank as usize])
     }
 }
 

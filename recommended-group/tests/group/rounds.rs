@@ -35,6 +35,31 @@ fn a27_rounds_end_at_barriers_while_tests_go_on() {
 }
 
 #[test]
+fn a_member_that_was_away_for_a_while_in_a_round_is_lost_for_all_of_them() {
+    let mut world = World::new(4, |_| {});
+    (0..4).for_each(|rank| world.arrive(rank, true));
+    world.run(5 * SECOND);
+    let view = world.rounds[0][0].clone();
+    assert_eq!(view.lost(world.members[0].counters()).count(), 0);
+    world.is_wrong[3] = true;
+    world.run(2 * SECOND);
+    // Process 0 sees it, and gives the round up; the others are busy until process 3 is back.
+    world.arrive(0, false);
+    world.is_wrong[3] = false;
+    world.run(10 * SECOND);
+    assert_eq!(world.counters(), [0, 0, 0, 2]);
+    for member in &world.members {
+        assert_eq!(view.lost(member.counters()).collect::<Vec<_>>(), [3], "whoever waits for process 0 gives up, too");
+    }
+    (1..4).for_each(|rank| world.arrive(rank, false));
+    world.run(SECOND);
+    for rounds in &world.rounds {
+        let next = rounds.last().expect("a round begins");
+        assert_eq!((next.number, next.round, next.members.len()), (3, 1, 4), "the same round again, with process 3");
+    }
+}
+
+#[test]
 fn a_round_that_somebody_calls_off_is_done_again() {
     let mut world = World::new(3, |_| {});
     world.arrive(0, true);

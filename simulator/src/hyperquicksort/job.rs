@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use recommended_group::counters::is_recommended;
 use recommended_group::units::{Counter, Rank};
 use recommended_group::view::View;
 
@@ -111,7 +110,7 @@ impl Program {
     /// A member of the round has left: what it owes does not come.
     fn changed(&mut self, me: Rank, rank: Rank, counter: Counter, calls: &mut Vec<Call<Note>>) {
         let round = &mut self.rounds[me as usize];
-        let is_lost = |view: &Arc<View>| !is_recommended(counter) && view.members.contains(rank);
+        let is_lost = |view: &Arc<View>| counter > view.counters[rank as usize] && view.members.contains(rank);
         if round.as_ref().is_some_and(is_lost) {
             *round = None;
             self.sorters[me as usize].call_off();
