@@ -1,6 +1,5 @@
 //! `ringwatch events`: the history of jobs, asked for or read from files.
 
-use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -9,11 +8,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use cli::narrator::{Narrator, json};
 use cli::timeline;
-use rdma_heartbeat::history::{self, Record, archive, feed};
+use rdma_heartbeat::history::feed;
 use rdma_heartbeat::report::status;
 
-use crate::heard::{answers, foreign, listen};
+use crate::heard::{answers, listen};
 use crate::output::print;
+use crate::past;
 use crate::wanted::Wanted;
 
 /// How long to wait for a daemon at first: one may just be taking another's place.
@@ -51,29 +51,13 @@ pub fn show(Arguments { follow, json, wanted, files }: &Arguments) -> ExitCode {
 
 /// Prints what has happened so far.
 fn show_past(as_json: bool, wanted: &Wanted, files: &[PathBuf]) -> Result<(), String> {
-    let (mut records, strange) = if files.is_empty() {
-        let (records, strange) = ask_all()?;
-        if records.iter().any(|record| is_wanted(wanted, record)) { (records, strange) } else { last(wanted, records)? }
-    } else {
-        history::read(&read_all(files)?)
-    };
-    if strange > 0 {
-        eprintln!("ringwatch: {strange} lines are no records of this version and are left out.");
-    }
-    records.retain(|record| is_wanted(wanted, record));
-    if records.is_empty() {
-        return Err(nothing(wanted, files.is_empty()));
-    }
+    let records = past::records(wanted, files)?;
     if as_json {
         records.iter().for_each(|record| print(&json(record)));
     } else {
         print(&timeline::of(&records));
     }
     Ok(())
-}
-
-fn is_wanted(wanted: &Wanted, record: &Record) -> bool {
-    wanted.is(&record.job, record.slurm_job.as_deref())
 }
 
 /// Prints what happens, from the beginning until the jobs end.
@@ -92,7 +76,7 @@ fn follow_jobs(as_json: bool, wanted: &Wanted) -> Result<(), String> {
     loop {
         let wait = narrator.next().map_or(IDLE, |next| next.saturating_duration_since(Instant::now()));
         match hears.recv_timeout(wait) {
-            Ok(record) if is_wanted(wanted, &record) => {
+            Ok(record) if past::is_wanted(wanted, &record) => {
                 narrator.add(Instant::now(), record);
                 shown += 1;
             }
@@ -102,61 +86,5 @@ fn follow_jobs(as_json: bool, wanted: &Wanted) -> Result<(), String> {
         print(&narrator.tell(Instant::now()));
     }
     print(&narrator.end());
-    if shown == 0 { Err(nothing(wanted, true)) } else { Ok(()) }
-}
-
-/// What all answer, and the number of lines that are no records.
-fn ask_all() -> Result<(Vec<Record>, usize), String> {
-    let (mut all, mut strange) = (Vec::new(), 0);
-    for (name, text) in answers(feed::ask_all)? {
-        let (mut records, malformed) = history::read(&String::from_utf8_lossy(&text));
-        records.iter_mut().for_each(|record| record.user = foreign(&name));
-        strange += malformed;
-        all.extend(records);
-    }
-    history::sort(&mut all);
-    Ok((all, strange))
-}
-
-/// The history of the last job, which is told on standard error; else what the daemons have said.
-fn last(wanted: &Wanted, asked: Vec<Record>) -> Result<(Vec<Record>, usize), String> {
-    let Some(folder) = archive::folder() else { return Ok((asked, 0)) };
-    for path in archive::files(&folder) {
-        let text = archive::read(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        let kept = history::read(&text);
-        if kept.0.iter().any(|record| is_wanted(wanted, record)) {
-            let which = wanted.last();
-            eprintln!("ringwatch: no ringwatchd runs here for it; this is {which}, from {}.", path.display());
-            return Ok(kept);
-        }
-    }
-    Ok((asked, 0))
-}
-
-fn read_all(files: &[PathBuf]) -> Result<String, String> {
-    let mut text = String::new();
-    for path in files {
-        let content = std::fs::File::open(path).and_then(|mut file| read(&mut file));
-        text += &content.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        text.push('\n');
-    }
-    Ok(text)
-}
-
-/// Whatever is no text becomes lines that are no records.
-fn read(source: &mut dyn Read) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    source.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn nothing(wanted: &Wanted, asked: bool) -> String {
-    let which = wanted.of_whom();
-    if asked {
-        format!(
-            "no ringwatchd {which} runs on this node, and none of the last jobs is kept: they are on the node of mpirun, unless psensor_ringwatch_events says otherwise"
-        )
-    } else {
-        format!("the files have no event {which}")
-    }
+    if shown == 0 { Err(past::nothing(wanted, true)) } else { Ok(()) }
 }

@@ -5,9 +5,11 @@ mod calibrate;
 mod check;
 mod events;
 mod exporter;
+mod group;
 mod heard;
 mod manual;
 mod output;
+mod past;
 mod reports;
 mod reproduce;
 mod simulate;
@@ -46,6 +48,11 @@ enum Command {
     /// On the node of mpirun this is the history of the whole job, on every other node that node's part. Where no job
     /// of yours runs it is the history of the last one that was started there.
     Events(events::Arguments),
+    /// Show the groups of recommended processes of your jobs: members, counters, thresholds and last tests
+    ///
+    /// On each node as its processes see it. With --out draws the members over time, and who left when, from the
+    /// history: of running jobs, of the last one, or from files that psensor_ringwatch_events has kept.
+    Group(group::Arguments),
     /// Check before a job whether nodes can take part: releases, components, rights, ports, clocks, space
     ///
     /// Starts itself on every host of the hostfile with the remote shell, and sends datagrams from each to each in the
@@ -89,6 +96,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::show(&arguments),
         Command::Metrics(arguments) => exporter::export(&arguments),
         Command::Events(arguments) => events::show(&arguments),
+        Command::Group(arguments) => group::show(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
         Command::Load(arguments) => calibrate::load::load(&arguments),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use platform::terminal;
 use rdma_heartbeat::history::{Event, Measure, Record, between, span};
+use recommended_group::report::Verdict;
 
 /// The whole text, job by job.
 #[must_use]
@@ -126,6 +127,13 @@ fn describe(record: &Record) -> String {
         Event::Repeated { rank, events, us } => {
             format!("rank {rank} has repeated {events} events in {} and goes on", span(*us))
         }
+        Event::Grouped { group, processes } => {
+            format!("rank {group} and {} others make a group of recommended processes", processes.saturating_sub(1))
+        }
+        Event::Evicted { rank, by, verdict, reply_us, threshold_us, .. } => {
+            format!("rank {rank} leaves the group, says rank {by}: {}", failure(*verdict, *reply_us, *threshold_us))
+        }
+        Event::Returned { rank, by, .. } => format!("rank {rank} comes back to the group, says rank {by}"),
         Event::Late { us } => format!("ringwatchd did not run for {}", span(*us)),
         Event::Omitted { records } => format!("{records} records before this moment are not kept"),
         Event::Measured { what, counts } => {
@@ -141,6 +149,18 @@ fn describe(record: &Record) -> String {
             format!("has heard {heard} heartbeats with a period of {}, {lost} were lost", span(*period_us))
         }
         Event::Ended { why } => format!("the end: {why}"),
+    }
+}
+
+/// Why a process is not recommended any more.
+fn failure(verdict: Option<Verdict>, reply_us: Option<u64>, threshold_us: Option<u64>) -> String {
+    let shown = |micros: Option<u64>| micros.map_or_else(|| "an unknown time".into(), span);
+    let (reply, threshold) = (shown(reply_us), shown(threshold_us));
+    match verdict {
+        None => "it is dead".into(),
+        Some(Verdict::Silent) => format!("no answer to a test with the threshold {threshold}"),
+        Some(Verdict::Late) => format!("an answer after {reply}, later than the threshold {threshold}"),
+        Some(Verdict::Wrong | Verdict::Passed) => format!("a wrong answer after {reply}"),
     }
 }
 

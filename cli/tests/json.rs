@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_heartbeat::history::{Event, Measure, Record, VERSION};
-use rdma_heartbeat::report::status::{self, Dead, Held, LocalRank, Replacement, Report, SenderLog};
+use rdma_heartbeat::report::status::{
+    self, Dead, GroupRow, GroupView, Held, LocalRank, Replacement, Report, SenderLog,
+};
+use recommended_group::report::{Standing, Verdict};
 use serde_json::Value;
 
 fn documentation() -> String {
@@ -59,7 +62,18 @@ fn next(event: &Event) -> Option<Event> {
         Event::Raised { .. } => Event::Error { rank: 1, class: word.clone(), function: word },
         Event::Error { .. } => Event::Replaced { rank: 1, spare: 1, pid: 1 },
         Event::Replaced { .. } => Event::Repeated { rank: 1, events: 1, us: 1 },
-        Event::Repeated { .. } => Event::Late { us: 1 },
+        Event::Repeated { .. } => Event::Grouped { group: 1, processes: 1 },
+        Event::Grouped { .. } => Event::Evicted {
+            group: 1,
+            rank: 1,
+            by: 1,
+            counter: 1,
+            verdict: Some(Verdict::Late),
+            reply_us: Some(1),
+            threshold_us: Some(1),
+        },
+        Event::Evicted { .. } => Event::Returned { group: 1, rank: 1, by: 1, counter: 1 },
+        Event::Returned { .. } => Event::Late { us: 1 },
         Event::Late { .. } => Event::Omitted { records: 1 },
         Event::Omitted { .. } => Event::Measured { what: Measure::Silence, counts: vec![(1, 1)] },
         Event::Measured { .. } => Event::Farewell { period_us: 1, heard: 1, lost: 1 },
@@ -95,19 +109,32 @@ fn the_fields_of_a_report_are_documented() {
     let [of_report, of_parts] = &tables(&format!("Status: version {}", status::VERSION))[..] else {
         panic!("two tables")
     };
+    let row = GroupRow {
+        rank: 0,
+        standing: Standing::Member,
+        in_round: true,
+        counter: 0,
+        streak: 0,
+        threshold_us: 0,
+        verdict: None,
+        reply_us: None,
+    };
     let report = Report {
         dead: vec![Dead::default()],
         ranks: vec![LocalRank { rank: 0, pid: 0, phase: String::new(), dead: false }],
         loggers: vec![Held { rank: 0, determinants: 0, bytes: 0, last: 0, trimmed: 0 }],
         replacements: vec![Replacement { rank: 0, spare: 1, pid: 0, events: 0, left: 0 }],
         sender_logs: vec![SenderLog { rank: 0, pid: 0, bytes: 0, limit: 0 }],
+        groups: vec![GroupView { rows: vec![row], ..GroupView::default() }],
         ..Report::default()
     };
     let printed = serde_json::to_value(&report).unwrap();
     assert_eq!(keys(&printed), column(of_report, 0));
     for (part, fields) in map(of_parts) {
-        assert_eq!(keys(&printed[&part][0]), fields, "{part}");
+        let list = if part == "rows" { &printed["groups"][0][&part] } else { &printed[&part] };
+        assert_eq!(keys(&list[0]), fields, "{part}");
     }
-    let lists: BTreeSet<_> = ["dead", "ranks", "loggers", "replacements", "sender_logs"].map(String::from).into();
+    let lists = ["dead", "ranks", "loggers", "replacements", "sender_logs", "groups", "rows"];
+    let lists: BTreeSet<_> = lists.map(String::from).into();
     assert_eq!(column(of_parts, 0), lists);
 }

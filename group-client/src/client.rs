@@ -20,6 +20,7 @@ use crate::packet::{self, Packet};
 use crate::parameters::Parameters;
 use crate::process::{Process, Work};
 use crate::question::Question;
+use crate::watcher::{Watcher, between_sights};
 
 /// Most datagrams that are taken before tests are answered and time is looked at.
 const BATCH: usize = 256;
@@ -70,6 +71,9 @@ struct State {
     sealer: Sealer,
     addresses: Addresses,
     buffer: Vec<u8>,
+    watcher: Box<dyn Watcher>,
+    sight_at: Duration,
+    between_sights: Duration,
     is_broken: bool,
 }
 
@@ -83,6 +87,15 @@ impl State {
             }
         }
     }
+
+    /// Tells whoever watches how this process sees the group, at once or when it is due.
+    fn tell_sight(&mut self, is_due: bool) {
+        let now = clock::now();
+        if is_due || now >= self.sight_at {
+            self.sight_at = now + self.between_sights;
+            self.watcher.sight(&self.process.sight());
+        }
+    }
 }
 
 impl Shared {
@@ -93,13 +106,17 @@ impl Shared {
     /// Has the process do something, and sends what comes of it. Returns tests to answer.
     fn with(&self, act: impl FnOnce(&mut Process)) -> Work {
         let mut state = self.lock();
-        let (waited, ended) = (state.process.waits(), state.process.has_ended());
+        let (waited, over) = (state.process.waits(), state.process.is_over());
         act(&mut state.process);
         let mut work = state.process.work();
         let packets = std::mem::take(&mut work.packets);
         state.flush(&self.socket, packets);
-        if (waited, ended) != (state.process.waits(), state.process.has_ended()) {
+        state.watcher.changes(std::mem::take(&mut work.changes));
+        if (waited, over) != (state.process.waits(), state.process.is_over()) {
             self.changed.notify_all();
+        }
+        if over != state.process.is_over() {
+            state.tell_sight(true);
         }
         work
     }
@@ -126,6 +143,7 @@ impl Shared {
             }
         }
         self.with(|process| process.timer(clock::now()));
+        self.lock().tell_sight(false);
         for (to, asked) in tests {
             let answer = self.question.answer(asked.question);
             self.with(|process| process.answered(to, asked, answer));
@@ -149,14 +167,24 @@ impl Client {
     ///
     /// # Errors
     /// If the system has no thread left.
-    pub fn start(me: Rank, common: Common, question: Question, socket: UdpSocket) -> io::Result<Self> {
+    pub fn start(
+        me: Rank,
+        common: Common,
+        question: Question,
+        socket: UdpSocket,
+        watcher: Box<dyn Watcher>,
+    ) -> io::Result<Self> {
         let count = u32::try_from(common.addresses.len()).unwrap_or(u32::MAX);
-        let process = Process::new(common.parameters.config(me, count), question.clone(), clock::now());
+        let config = common.parameters.config(me, count);
+        let process = Process::new(config, question.clone(), clock::now());
         let state = State {
             process,
             sealer: Sealer::new(common.number, common.key, me, 0),
             addresses: Addresses::new(common.addresses),
             buffer: Vec::new(),
+            watcher,
+            sight_at: Duration::ZERO,
+            between_sights: between_sights(config.interval, count),
             is_broken: false,
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), socket, question, count });

@@ -1,17 +1,32 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use recommended_group::group::Group;
+use recommended_group::report::{Change, Sight, Standing};
 
 use super::*;
 use crate::addresses;
-use crate::process::Standing;
+use crate::watcher::Watcher;
 
 const COUNT: usize = 4;
 /// Nobody waits longer for what must happen.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A group in this process. The program's function of process 3 stays in it while `is_stuck`.
-fn group(is_stuck: &Arc<AtomicBool>) -> Vec<Client> {
+/// Keeps what it is told.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<(Vec<Change>, Option<Sight>)>>);
+
+impl Watcher for Notes {
+    fn changes(&mut self, changes: Vec<Change>) {
+        self.0.lock().unwrap().0.extend(changes);
+    }
+
+    fn sight(&mut self, sight: &Sight) {
+        self.0.lock().unwrap().1 = Some(sight.clone());
+    }
+}
+
+/// A group in this process, which tells all of it to these notes. The program's function of process 3 stays in it while `is_stuck`.
+fn group(is_stuck: &Arc<AtomicBool>, notes: &Notes) -> Vec<Client> {
     let (sockets, addresses): (Vec<_>, Vec<_>) = (0..COUNT).map(|_| addresses::open().unwrap()).unzip();
     // A machine that is busy is not what is tested here.
     let parameters = Parameters { interval_ms: 100, addend_ms: 10_000, ..Parameters::default() };
@@ -24,7 +39,7 @@ fn group(is_stuck: &Arc<AtomicBool>) -> Vec<Client> {
             }
             42
         })));
-        Client::start(me as Rank, common.clone(), question, socket).unwrap()
+        Client::start(me as Rank, common.clone(), question, socket, Box::new(notes.clone())).unwrap()
     };
     sockets.into_iter().enumerate().map(start).collect()
 }
@@ -44,7 +59,8 @@ fn members(client: &Client) -> (u64, Group) {
 #[test]
 fn a_process_that_does_not_answer_is_left_behind_and_comes_back_when_it_does() {
     let is_stuck = Arc::new(AtomicBool::new(false));
-    let clients = group(&is_stuck);
+    let notes = Notes::default();
+    let clients = group(&is_stuck, &notes);
     clients.iter().for_each(|client| client.with(|process| process.arrive(true)));
     clients.iter().for_each(|client| assert_eq!(client.wait(LIMIT), Waited::Round));
     assert_eq!(members(&clients[0]), (1, Group::all(4)));
@@ -65,11 +81,15 @@ fn a_process_that_does_not_answer_is_left_behind_and_comes_back_when_it_does() {
         assert_eq!(members(client), (2, Group::all(4)));
         assert_eq!(client.with(|process| process.returned().to_vec()), [3]);
     }
+    let told = notes.0.lock().unwrap();
+    let counters: Vec<u32> = told.0.iter().filter(|change| change.rank == 3).map(|change| change.counter).collect();
+    assert!(counters.contains(&1) && counters.contains(&2), "who watches hears of both: {counters:?}");
+    assert_eq!(told.1.as_ref().map(|sight| sight.rows.len()), Some(COUNT));
 }
 
 #[test]
 fn a_process_that_waits_hears_of_the_end() {
-    let clients = group(&Arc::new(AtomicBool::new(false)));
+    let clients = group(&Arc::new(AtomicBool::new(false)), &Notes::default());
     clients[1].with(|process| process.arrive(true));
     assert_eq!(clients[1].wait(Duration::from_millis(1)), Waited::Waits);
     // As if the others had done a round without it.

@@ -11,6 +11,7 @@
 //! | [`addresses`] | where they are, and which of their addresses work |
 //! | [`question`] | the test: the program's function, or primes |
 //! | [`process`] | the state of one process, without I/O: rounds, who is lost, the end |
+//! | [`watcher`] | who is told of the group without being in it |
 //! | [`client`] | the thread, and what the program asks |
 
 #![forbid(unsafe_code)]
@@ -21,3 +22,4 @@ pub mod packet;
 pub mod parameters;
 pub mod process;
 pub mod question;
+pub mod watcher;

@@ -16,6 +16,8 @@ pub enum Packet {
         /// How many rounds are complete.
         rounds: u64,
     },
+    /// From a process outside: is the program complete? Only whoever knows that it is answers.
+    Ask,
 }
 
 /// A packet as bytes.
@@ -76,7 +78,7 @@ mod tests {
             Message::Accepted { attempt: (2, 1), number: 9 },
             Message::Commit(view),
         ];
-        messages.into_iter().map(Packet::Group).chain([Packet::Left { rounds: 4 }]).collect()
+        messages.into_iter().map(Packet::Group).chain([Packet::Left { rounds: 4 }, Packet::Ask]).collect()
     }
 
     #[test]
@@ -103,7 +105,7 @@ mod tests {
     proptest! {
         /// Bytes that were a packet reach far into the reader.
         #[test]
-        fn a_damaged_packet_is_none_or_one_that_can_be_written(which in 0_usize..15, at in any::<u16>(), byte: u8) {
+        fn a_damaged_packet_is_none_or_one_that_can_be_written(which in 0_usize..16, at in any::<u16>(), byte: u8) {
             let mut bytes = write(&samples()[which]);
             let place = usize::from(at) % bytes.len();
             bytes[place] = byte;

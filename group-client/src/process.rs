@@ -1,6 +1,7 @@
 //! The state of one process, without I/O: what the group's state machine does not know, which is the end.
 //!
-//! A process whose program is complete has left. It tells all, and whoever asks it later. One that hears that the
+//! A process whose program is complete has left. It tells all, and whoever asks it later. One that is outside asks: it
+//! tests nobody, and what the others told it when they left may be lost. One that hears that the
 //! program is complete in more rounds than it knows of has nothing left to do: it was outside, or has not heard of the
 //! last view.
 
@@ -8,27 +9,16 @@ use std::sync::Arc;
 
 use recommended_group::action::Action;
 use recommended_group::config::Config;
+use recommended_group::counters::is_recommended;
 use recommended_group::group::Group;
 use recommended_group::member::Member;
 use recommended_group::message::{Asked, Message};
+use recommended_group::report::{Change, Row, Sight, Standing, Tested};
 use recommended_group::units::{Counter, Rank, Time};
 use recommended_group::view::View;
 
 use crate::packet::Packet;
 use crate::question::Question;
-
-/// What a process knows of another, or of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// In the group.
-    Member,
-    /// Not in the group: it is slow, stopped, or dead without its being known.
-    Evicted,
-    /// Known to be dead.
-    Dead,
-    /// Its program is complete.
-    Left,
-}
 
 /// What is to be done with the network.
 #[derive(Debug, Default)]
@@ -37,6 +27,8 @@ pub struct Work {
     pub packets: Vec<(Rank, Packet)>,
     /// Tests to answer, with [`Process::answered`]; of each tester the last one.
     pub tests: Vec<(Rank, Asked)>,
+    /// What this process has decided, for those who watch.
+    pub changes: Vec<Change>,
 }
 
 /// One process.
@@ -51,9 +43,13 @@ pub struct Process {
     returned: Vec<Rank>,
     waits: bool,
     left: Group,
+    /// The last test of each process by this one.
+    tested: Vec<Option<Tested>>,
     /// After how many rounds the program is complete, if it is.
     ended: Option<u64>,
     has_left: bool,
+    /// Whom this process has asked last whether the program is complete.
+    asked: Rank,
     actions: Vec<Action>,
     work: Work,
 }
@@ -72,8 +68,10 @@ impl Process {
             returned: Vec::new(),
             waits: false,
             left: Group::none(config.count),
+            tested: vec![None; config.count as usize],
             ended: None,
             has_left: false,
+            asked: config.me,
             actions: Vec::new(),
             work: Work::default(),
         }
@@ -84,7 +82,9 @@ impl Process {
         std::mem::take(&mut self.work)
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether the program is complete, here or at others.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
         self.has_left || self.ended.is_some()
     }
 
@@ -99,6 +99,19 @@ impl Process {
         if !self.is_over() && now >= self.member.deadline() {
             self.member.timer(now, &mut self.actions);
             self.settle();
+            if !self.member.is_member() {
+                self.ask();
+            }
+        }
+    }
+
+    /// Asks one of the others after the other, one each time, whether the program is complete.
+    fn ask(&mut self) {
+        let mut others = (1..=self.count).map(|step| (self.asked + step) % self.count);
+        let is_there = |rank: &Rank| *rank != self.me && !self.member.dead().contains(*rank);
+        if let Some(to) = others.find(is_there) {
+            self.asked = to;
+            self.work.packets.push((to, Packet::Ask));
         }
     }
 
@@ -110,7 +123,8 @@ impl Process {
         match packet {
             Packet::Left { rounds } => self.other_left(from, rounds),
             // The end is told to whoever does not know it.
-            Packet::Group(_) if self.is_over() => self.tell_end(from),
+            Packet::Group(_) | Packet::Ask if self.is_over() => self.tell_end(from),
+            Packet::Ask => {}
             Packet::Group(message) => {
                 self.member.receive(now, from, message, &mut self.actions);
                 self.settle();
@@ -186,10 +200,10 @@ impl Process {
         &self.returned
     }
 
-    /// How many members of this round are not in the group any more.
+    /// How many members of this round have left the group since it began, whether they are back or not.
     #[must_use]
     pub fn lost(&self) -> usize {
-        self.round.members.iter().filter(|rank| !self.member.counters().group().contains(*rank)).count()
+        self.round.lost(self.member.counters()).count()
     }
 
     /// What this process knows of one.
@@ -212,11 +226,28 @@ impl Process {
         self.member.counters().values()
     }
 
+    /// How this process sees the group.
+    #[must_use]
+    pub fn sight(&self) -> Sight {
+        let row = |rank: Rank| Row {
+            rank,
+            standing: self.standing(rank),
+            is_in_round: self.round.members.contains(rank),
+            counter: self.counters()[rank as usize],
+            streak: self.member.streak(rank),
+            threshold: self.member.threshold(rank),
+            tested: self.tested[rank as usize],
+        };
+        let (round, epoch) = (self.round.round, self.round.number);
+        Sight { round, epoch, waits: self.waits, rows: (0..self.count).map(row).collect() }
+    }
+
     /// The program is complete.
     pub fn leave(&mut self) {
         if !self.has_left {
             self.has_left = true;
             self.waits = false;
+            self.left.insert(self.me);
             let others: Vec<Rank> = (0..self.count).filter(|rank| *rank != self.me).collect();
             let others =
                 others.into_iter().filter(|rank| matches!(self.standing(*rank), Standing::Member | Standing::Evicted));
@@ -234,11 +265,15 @@ impl Process {
                     self.work.tests.push((to, asked));
                 }
                 Action::Round(view) => self.begin(view),
-                Action::Tested { .. }
-                | Action::Changed { .. }
-                | Action::Requested { .. }
-                | Action::Voted { .. }
-                | Action::Opened { .. } => {}
+                Action::Tested { target, reply, threshold, passed } => {
+                    self.tested[target as usize] = Some(Tested::of(reply, threshold, passed));
+                }
+                Action::Decided { rank, counter } => {
+                    let has_failed = !is_recommended(counter) && !self.member.dead().contains(rank);
+                    let tested = self.tested[rank as usize].filter(|_| has_failed);
+                    self.work.changes.push(Change { rank, counter, tested });
+                }
+                Action::Changed { .. } | Action::Requested { .. } | Action::Voted { .. } | Action::Opened { .. } => {}
             }
         }
         self.known = self.member.view().clone();

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use recommended_group::report::Verdict;
+
 use super::*;
 
 const COUNT: u32 = 3;
@@ -9,6 +11,8 @@ struct World {
     now: Time,
     processes: Vec<Process>,
     cut: Vec<Rank>,
+    /// What they have told those who watch.
+    changes: Vec<Change>,
 }
 
 impl World {
@@ -16,7 +20,7 @@ impl World {
         let mut config = Config::new(0, COUNT);
         config.tolerance.addend = Duration::from_millis(100);
         let process = |me| Process::new(Config { me, ..config }, Question::new(None), Time::ZERO);
-        Self { now: Time::ZERO, processes: (0..COUNT).map(process).collect(), cut: Vec::new() }
+        Self { now: Time::ZERO, processes: (0..COUNT).map(process).collect(), cut: Vec::new(), changes: Vec::new() }
     }
 
     fn deliver(&mut self) {
@@ -28,7 +32,9 @@ impl World {
                 for (to, asked) in work.tests {
                     process.answered(to, asked, Question::new(None).answer_of(asked));
                 }
-                let packets = work.packets.into_iter().chain(process.work().packets);
+                let later = process.work();
+                self.changes.extend(work.changes.into_iter().chain(later.changes));
+                let packets = work.packets.into_iter().chain(later.packets);
                 on_way.extend(packets.map(|(to, packet)| (from, to, packet)));
             }
             if on_way.is_empty() {
@@ -85,6 +91,9 @@ fn who_is_silent_is_lost_in_its_round_and_who_comes_back_is_named() {
     world.cut = vec![2];
     world.pass(3);
     assert_eq!((world.processes[0].lost(), world.processes[0].standing(2)), (1, Standing::Evicted));
+    let row = world.processes[0].sight().rows[2];
+    assert_eq!((row.rank, row.standing, row.counter, row.is_in_round), (2, Standing::Evicted, 1, true));
+    assert_eq!(row.tested.map(|tested| tested.verdict), Some(Verdict::Silent));
     world.arrive(&[0, 1]);
     assert_eq!(world.processes[1].round().round, 0, "the round was not done by all");
     world.cut.clear();
@@ -92,6 +101,9 @@ fn who_is_silent_is_lost_in_its_round_and_who_comes_back_is_named() {
     world.pass(8);
     assert_eq!(world.processes[0].standing(2), Standing::Member);
     assert!(world.processes[2].waits(), "it takes part from the next round on");
+    let told = |counter: Counter| world.changes.iter().filter(move |change| change.counter == counter);
+    assert!(told(1).count() > 0 && told(1).all(|change| (change.rank, change.tested) == (2, row.tested)));
+    assert_eq!(told(2).collect::<Vec<_>>(), [&Change { rank: 2, counter: 2, tested: None }], "by the leader alone");
     world.arrive(&[0, 1]);
     for process in &world.processes {
         assert_eq!((process.round().members.len(), process.returned(), process.lost()), (3, &[2][..], 0));
@@ -121,6 +133,27 @@ fn who_was_stopped_while_the_others_became_complete_ends_and_does_not_go_on_alon
     assert!(world.processes[2].has_ended() && !world.processes[2].waits());
     assert_eq!(world.processes[2].round().number, 1, "it has begun no round");
     assert_eq!(world.processes[2].standing(0), Standing::Left);
+}
+
+#[test]
+fn who_is_outside_hears_of_the_end_though_what_the_others_have_said_was_lost() {
+    let mut world = World::new();
+    world.pass(1);
+    world.cut = vec![2];
+    world.pass(3);
+    world.cut.clear();
+    world.arrive(&[2]);
+    world.pass(1);
+    assert_eq!(world.processes[2].standing(2), Standing::Evicted, "it knows that it is outside, and tests nobody");
+    world.cut = vec![2];
+    world.arrive(&[0, 1]);
+    world.arrive(&[0, 1]);
+    world.processes[0].leave();
+    world.processes[1].leave();
+    world.deliver();
+    world.cut.clear();
+    world.pass(2);
+    assert!(world.processes[2].has_ended() && !world.processes[2].waits());
 }
 
 #[test]

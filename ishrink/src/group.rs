@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use group_client::client::{Client, Waited};
-use group_client::process::{Process, Standing};
+use group_client::process::Process;
 use group_client::question::{Function, Question};
 use openmpi_internals::error_class::{ERR_ARG, ERR_INTERN, ERR_OTHER, ERR_UNSUPPORTED};
 use openmpi_internals::layout::mpi::MPI_UNDEFINED;
 use openmpi_internals::loaded::turn_progress;
 use openmpi_internals::sync::lock;
 use platform::clock;
+use recommended_group::report::Standing;
 
 use crate::checkpoint_layer;
 use crate::group_calls::Processes;

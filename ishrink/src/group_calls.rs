@@ -12,12 +12,15 @@ use openmpi_internals::error_class::{ERR_ARG, ERR_COMM, ERR_INFO_VALUE, ERR_OTHE
 use openmpi_internals::loaded::Library;
 use openmpi_internals::variables::OMPI_MPI_BYTE;
 
+use crate::group_watch;
 use crate::openmpi::{Handle, OpenMpi};
 
 /// Longest value of an info key.
 const LONGEST: usize = 255;
 /// Bytes of what rank 0 tells all.
 const TOLD: usize = 128;
+/// Bytes of what each process tells all.
+const OWN: usize = 5 + BYTES;
 
 /// Functions of MPI, of which none knows of the group.
 struct Calls {
@@ -128,17 +131,18 @@ impl Processes {
         let calls = &self.calls;
         // SAFETY: as required of the caller.
         let told = unsafe { self.told(info)? };
-        // Its first byte is 1 if this process has a socket.
-        let mut own = [0_u8; BYTES + 1];
+        // Its first byte is 1 if this process has a socket; then come its number among all ranks, and its addresses.
+        let mut own = [0_u8; OWN];
         let socket = addresses::open().map_err(|error| {
             platform::say::say(&format!("ringwatch: RW_Group_join: rank {} has no socket: {error}", self.me));
         });
         let socket: Option<UdpSocket> = socket.ok().map(|(socket, all)| {
             own[0] = 1;
-            own[1..].copy_from_slice(&addresses::write(&all));
+            own[1..5].copy_from_slice(&group_watch::own_number().unwrap_or(self.me).to_le_bytes());
+            own[5..].copy_from_slice(&addresses::write(&all));
             socket
         });
-        let mut all = vec![[0_u8; BYTES + 1]; self.count as usize];
+        let mut all = vec![[0_u8; OWN]; self.count as usize];
         let length = own.len() as c_int;
         // SAFETY: as required of the caller; room for the bytes of all processes.
         success(unsafe {
@@ -150,8 +154,10 @@ impl Processes {
         let socket = socket.filter(|_| all.iter().all(|one| one[0] == 1)).ok_or(ERR_OTHER)?;
         let addresses =
             all.iter().map(|one| one.last_chunk::<BYTES>().map_or_else(Vec::new, addresses::read)).collect();
+        let numbers = all.iter().map(|one| u32::from_le_bytes([one[1], one[2], one[3], one[4]])).collect();
+        let watcher = group_watch::watcher(&parameters, numbers);
         let common = Common { parameters, number, key, addresses };
-        Client::start(self.me, common, question(), socket).map_err(|_| ERR_OTHER)
+        Client::start(self.me, common, question(), socket, watcher).map_err(|_| ERR_OTHER)
     }
 
     /// # Safety

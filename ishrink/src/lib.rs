@@ -24,6 +24,7 @@ mod generalized_request;
 mod group;
 mod group_calls;
 mod group_fortran;
+mod group_watch;
 mod inheritance;
 mod internals;
 mod openmpi;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
 use node_abi::event_loggers::{LOGGER_VARIABLE, socket_name};
+use node_abi::group_watch::{self, GROUP_VARIABLE};
 use node_abi::jobs::Jobs;
 use node_abi::launch::LaunchData;
 use node_abi::segment::{Entry, FIRST_RANK_VARIABLE, FLAG_ENDED, SEGMENT_VARIABLE, Segment, path_of};
@@ -249,11 +250,12 @@ impl Job {
 
     /// Environment variables for the ranks of the job whose first rank has this number.
     pub fn variables(&self, first: u32) -> Variables {
+        let uid = nix::unistd::geteuid().as_raw();
         let own = [
             (SEGMENT_VARIABLE.to_owned(), path_of(&self.segment_file)),
             (FIRST_RANK_VARIABLE.to_owned(), first.to_string()),
+            (GROUP_VARIABLE.to_owned(), group_watch::socket_name(uid, self.launch.job, self.me)),
         ];
-        let uid = nix::unistd::geteuid().as_raw();
         let logger = || (LOGGER_VARIABLE.to_owned(), socket_name(uid, self.launch.job, self.me));
         let logger = self.launch.parameters.event_loggers.map(|_| logger());
         let all = self.launch.rank_environment.iter().cloned().chain(own).chain(logger);

@@ -5,6 +5,7 @@
 //! | this one | the daemon's state, its loop, and time |
 //! | `inputs` | inputs: packets of the plugin, datagrams, ends of processes |
 //! | `loggers` | the event logger |
+//! | `groups` | groups of recommended processes |
 //! | `neighbours` | heartbeats that are flags |
 //! | `served` | the part that another machine runs for this host |
 //! | `outcome` | outcomes: facts, the end of the job, the end of this node |
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use nix::unistd::{geteuid, getppid};
 use node_abi::greeting::ToolKey;
+use node_abi::group_watch;
 use node_abi::launch::{LAUNCH_VERSION, Startup};
 use node_abi::leftovers;
 use node_abi::offload_map::server_of;
@@ -41,6 +43,7 @@ use crate::detector::lifeline::Lifelines;
 use crate::detector::runtime::Runtime;
 use crate::detector::suspension::Suspension;
 use crate::detector::watch::{Sighting, Watch};
+use crate::groups::Groups;
 use crate::history::Event;
 use crate::logger::service::Loggers;
 use crate::offload::{Host, News, ToService};
@@ -58,6 +61,7 @@ use crate::transport::{Flags, Udp};
 use chronicle::Chronicle;
 
 mod chronicle;
+mod groups;
 mod inputs;
 mod loggers;
 mod neighbours;
@@ -167,6 +171,7 @@ pub struct Daemon {
     status: Option<Server>,
     chronicle: Chronicle,
     loggers: Option<Loggers>,
+    groups: Option<Groups>,
     suspension: Suspension,
     regularity: Regularity,
     actions: Vec<Action>,
@@ -281,8 +286,12 @@ impl Daemon {
         watch.doubt((0..segment.slots()).map(|slot| segment.rank(slot)).filter(|rank| job.is_dead(*rank)));
         let mut loggers = Loggers::new(&startup, logger);
         loggers.iter_mut().for_each(|loggers| job.dead_nodes().for_each(|node| loggers.node_is_dead(node)));
+        let groups = Groups::open(&group_watch::socket_name(geteuid().as_raw(), launch.job, me))
+            .map_err(|error| warn!(%error, "ringwatch group will find no rank of this node"));
+        let groups = groups.ok();
         Ok(Self {
             loggers,
+            groups,
             suspension: Suspension::new(stop_limit),
             chronicle,
             host,
@@ -350,6 +359,9 @@ impl Daemon {
         }
         if let Some(descriptor) = self.loggers.as_ref().and_then(Loggers::descriptor) {
             self.poller.add(descriptor, Token::Logger)?;
+        }
+        if let Some(groups) = &self.groups {
+            self.poller.add(groups.descriptor(), Token::Group)?;
         }
         let now = clock::now();
         self.chronicle.note(now, Event::Started { pid, incarnation });
@@ -473,6 +485,7 @@ impl Daemon {
         }
         self.judge(now);
         self.continue_loggers(now);
+        self.continue_groups(now);
         self.continue_chronicle(now);
         self.control.flush();
         self.go_on_with_questions(now);
@@ -551,6 +564,7 @@ impl Daemon {
         .into_iter()
         .chain([self.chronicle.deadline(now, self.link.is_ring())])
         .chain(self.loggers.as_ref().map(|loggers| loggers.deadline(now)))
+        .chain(self.groups.as_ref().map(Groups::deadline))
         // Later than a slightly late heartbeat, which would otherwise cause two wakeups.
         .fold(now + self.startup.launch.parameters.period * 5 / 4, Time::min)
         // A lower bound, so that no module can make the loop occupy a processor.

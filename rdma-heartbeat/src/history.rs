@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use propagation::{NodeId, Time};
+use recommended_group::report::Verdict;
 use serde::{Deserialize, Serialize};
 
 use node_abi::hosts::Hosts;
@@ -168,6 +169,44 @@ pub enum Event {
         /// How long that took, in microseconds.
         us: u64,
     },
+    /// Processes have made a group of recommended processes.
+    Grouped {
+        /// The first of them: the name of the group.
+        group: u32,
+        /// Their number.
+        processes: u32,
+    },
+    /// A rank of this node has decided that a process leaves its group.
+    Evicted {
+        /// The first process of the group.
+        group: u32,
+        /// The process that leaves.
+        rank: u32,
+        /// The rank that has decided it.
+        by: u32,
+        /// How often the process has left or come back.
+        counter: u32,
+        /// The outcome of the test that it has failed; none if it is dead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        verdict: Option<Verdict>,
+        /// The time of its answer in microseconds; none if there was none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply_us: Option<u64>,
+        /// The threshold of the test in microseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        threshold_us: Option<u64>,
+    },
+    /// A rank of this node, the leader of its group, has decided that a process comes back.
+    Returned {
+        /// The first process of the group.
+        group: u32,
+        /// The process that comes back.
+        rank: u32,
+        /// The rank that has decided it.
+        by: u32,
+        /// How often the process has left or come back.
+        counter: u32,
+    },
     /// This `ringwatchd` did not run in time, and ignores its timers for a while.
     Late {
         /// The delay, in microseconds.
@@ -203,6 +242,16 @@ pub enum Event {
 }
 
 impl Event {
+    /// For an event of a group, which several of its processes may tell: whom it concerns, and which of its changes.
+    #[must_use]
+    pub fn change(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Grouped { group, .. } => Some((*group, 0)),
+            Self::Evicted { rank, counter, .. } | Self::Returned { rank, counter, .. } => Some((*rank, *counter)),
+            _ => None,
+        }
+    }
+
     /// The nodes in this event.
     fn nodes(&self) -> Vec<NodeId> {
         match self {

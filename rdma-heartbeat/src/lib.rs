@@ -10,11 +10,13 @@
 //! | [`offload`] | a host whose part in the ring another machine runs |
 //! | [`history`] | data of `ringwatch events`: events on every node |
 //! | [`report`] | data of `ringwatch status` |
+//! | [`groups`] | data of `ringwatch group`: what ranks tell of groups of recommended processes |
 //! | [`logger`] | the event logger: stores ranks' events on several nodes |
 //! | [`process`] | the process itself |
 
 pub mod daemon;
 pub mod detector;
+pub mod groups;
 pub mod history;
 pub mod logger;
 pub mod offload;

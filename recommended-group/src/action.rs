@@ -35,6 +35,14 @@ pub enum Action {
         /// Whether it has passed.
         passed: bool,
     },
+    /// This process is about to tell all others that a process leaves the group (odd) or comes back (even).
+    /// [`Action::Changed`] follows.
+    Decided {
+        /// The process.
+        rank: Rank,
+        /// Its new counter.
+        counter: Counter,
+    },
     /// A process has left the group (odd) or come back (even). Comes again after [`Action::Round`] for members of the
     /// view that have left since it was made.
     Changed {

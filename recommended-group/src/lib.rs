@@ -23,6 +23,7 @@
 //! | [`message`] | what processes say to each other |
 //! | [`action`] | what the caller does, and is told |
 //! | [`member`] | one process |
+//! | [`report`] | what it tells those who watch |
 #![forbid(unsafe_code)]
 
 pub mod action;
@@ -37,6 +38,7 @@ pub mod event;
 pub mod group;
 pub mod member;
 pub mod message;
+pub mod report;
 pub mod test;
 pub mod trials;
 pub mod units;

@@ -155,12 +155,16 @@ fn style(event: &Event) -> Style {
         Event::Observed { .. } | Event::RankDead { .. } | Event::NodeDead { .. } | Event::RuntimeLost { .. } => {
             Style::new().red().bold()
         }
-        Event::Suspected { .. } | Event::Asked { .. } | Event::ConnectionLost { .. } | Event::Late { .. } => {
-            Style::new().yellow()
-        }
-        Event::Replaced { .. } | Event::Repeated { .. } | Event::Spared { .. } | Event::Released => {
-            Style::new().green().underlined()
-        }
+        Event::Suspected { .. }
+        | Event::Asked { .. }
+        | Event::ConnectionLost { .. }
+        | Event::Late { .. }
+        | Event::Evicted { .. } => Style::new().yellow(),
+        Event::Replaced { .. }
+        | Event::Repeated { .. }
+        | Event::Returned { .. }
+        | Event::Spared { .. }
+        | Event::Released => Style::new().green().underlined(),
         _ => Style::new(),
     }
 }

@@ -25,6 +25,8 @@ const SETTLE: Duration = Duration::from_millis(20);
 const PARTING: Duration = Duration::from_secs(1);
 /// Maximum age of a moment that a daemon reports anew after it has replaced another one.
 const LATE_NEWS: Duration = Duration::from_secs(10);
+/// Maximum number of recorded changes of groups: a corrupted rank may tell any.
+const MOST_CHANGES: usize = 1 << 18;
 /// Maximum number of times in one record of a distribution, so that it fits into a frame.
 const TIMES: usize = 48;
 
@@ -56,6 +58,13 @@ pub(super) struct Chronicle {
     kept: bool,
     /// At node 0: nodes whose measurements are complete.
     parted: BTreeSet<NodeId>,
+    /// Changes of groups that are recorded: at node 0 those of all nodes.
+    changes: BTreeSet<(u32, u32)>,
+}
+
+/// Whether an event is no change of a group, or one that nobody has told before.
+fn is_first(changes: &mut BTreeSet<(u32, u32)>, event: &Event) -> bool {
+    event.change().is_none_or(|change| changes.len() < MOST_CHANGES && changes.insert(change))
 }
 
 /// What the file of a job is named by: host and process number of mpirun are in the namespace.
@@ -98,11 +107,15 @@ impl Chronicle {
             errors: Vec::new(),
             kept: is_path,
             parted: BTreeSet::new(),
+            changes: BTreeSet::new(),
         }
     }
 
-    /// Records an event of this node.
+    /// Records an event of this node. The change of a group that another rank of it has told is no new event.
     pub(super) fn note(&mut self, at: Time, event: Event) {
+        if !is_first(&mut self.changes, &event) {
+            return;
+        }
         if let Some(reporter) = &mut self.reporter {
             reporter.add(&Told { at_us: micros(at), host: self.host.clone(), event: event.clone() });
         }
@@ -177,13 +190,15 @@ impl Chronicle {
     pub(super) fn take(&mut self, now: Time, from: NodeId, message: &Message) -> Option<Message> {
         match message {
             Message::Records { incarnation, first, sent_us, lines } if self.me == 0 => {
-                let Self { collector, history, parted, .. } = self;
+                let Self { collector, history, parted, changes, .. } = self;
                 let numbers = (*incarnation, *first, *sent_us);
                 let add = |at, told: Told| {
                     if matches!(told.event, Event::Farewell { .. }) {
                         parted.insert(from);
                     }
-                    history.add(from, &told.host, at, told.event);
+                    if is_first(changes, &told.event) {
+                        history.add(from, &told.host, at, told.event);
+                    }
                 };
                 Some(collector.take(from, now, numbers, lines, add))
             }

@@ -61,6 +61,7 @@ impl Daemon {
             Token::Feed => self.take_callers(now),
             Token::Offload => self.take_service(now),
             Token::Logger => self.take_ranks(now),
+            Token::Group => self.hear_groups(now),
             Token::Writer(number) => self.hear_writer(now, number),
         }
     }

@@ -9,7 +9,7 @@ use crate::detector::job::Grave;
 use crate::history::micros;
 use crate::logger::service::Loggers;
 use crate::offload::View;
-use crate::report::status::{Dead, LocalRank, MOST_DEAD, Report, VERSION};
+use crate::report::status::{Dead, GroupView, LocalRank, MOST_DEAD, Report, VERSION};
 use crate::session::network::{Counters, REJECTED_KINDS};
 
 impl Daemon {
@@ -111,7 +111,14 @@ impl Daemon {
             loggers: self.loggers.iter().flat_map(Loggers::holdings).collect(),
             sender_logs: self.loggers.iter().flat_map(Loggers::sender_logs).collect(),
             replacements: self.loggers.iter().flat_map(Loggers::replacements).collect(),
+            groups: self.views_of_groups(now),
         }
+    }
+
+    /// How the living ranks of this node see their groups.
+    fn views_of_groups(&self, now: Time) -> Vec<GroupView> {
+        let views = self.groups.iter().flat_map(|groups| groups.views(now));
+        views.filter(|view| !self.job.is_dead(view.rank)).collect()
     }
 
     fn describe(&self, grave: &Grave, now: Time) -> Dead {

@@ -23,6 +23,8 @@ pub enum Token {
     Inquiry,
     /// The socket on which ranks call the event logger.
     Logger,
+    /// The socket on which ranks tell of their groups of recommended processes.
+    Group,
     /// The connection with this number to the event logger.
     Writer(u32),
 }
@@ -39,6 +41,7 @@ impl From<Token> for u64 {
             Token::Offload => 6,
             Token::Inquiry => 7,
             Token::Logger => 8,
+            Token::Group => 9,
             Token::Writer(number) => 2 << 32 | Self::from(number),
             Token::Rank(slot) => 1 << 32 | Self::from(slot),
         }
@@ -57,6 +60,7 @@ impl From<u64> for Token {
             6 => Self::Offload,
             7 => Self::Inquiry,
             8 => Self::Logger,
+            9 => Self::Group,
             code if code >> 32 == 2 => Self::Writer((code & u64::from(u32::MAX)) as u32),
             code => Self::Rank((code & u64::from(u32::MAX)) as u32),
         }
@@ -80,6 +84,7 @@ mod tests {
             Token::Offload,
             Token::Inquiry,
             Token::Logger,
+            Token::Group,
             Token::Writer(0),
             Token::Writer(u32::MAX),
         ] {

@@ -12,6 +12,7 @@ use node_abi::greeting::{self, Caller, Place, ToolKey};
 use node_abi::hosts::Hosts;
 use platform::poller::Poller;
 use propagation::{NodeId, Time};
+use recommended_group::report::{Standing, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::process::token::Token;
@@ -116,6 +117,62 @@ pub struct Report {
     pub sender_logs: Vec<SenderLog>,
     /// The processes of this node that have taken the place of a rank.
     pub replacements: Vec<Replacement>,
+    /// How each rank of this node sees its group of recommended processes.
+    pub groups: Vec<GroupView>,
+}
+
+/// A group of recommended processes as one of them sees it. Ranks are those of the job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupView {
+    /// The process that sees it so.
+    pub rank: u32,
+    /// The first process of the group: its name.
+    pub group: u32,
+    /// Number of its processes, in the group or not.
+    pub processes: u32,
+    /// Time between two tests of a process, in microseconds.
+    pub interval_us: u64,
+    /// Tests in a row before a return.
+    pub passes: u32,
+    /// The estimate of a threshold is multiplied by so many thousandths.
+    pub multiplier: u32,
+    /// Then so many microseconds are added.
+    pub addend_us: u64,
+    /// Whether who passes the tests comes back.
+    pub returns: bool,
+    /// Who tests whom: `all` or `vcube`.
+    pub assignment: String,
+    /// How many rounds are complete.
+    pub round: u64,
+    /// The number of the round's view.
+    pub epoch: u64,
+    /// Whether the program waits at the barrier.
+    pub waits: bool,
+    /// Time since the process has told this, in microseconds.
+    pub age_us: u64,
+    /// All processes of the group. Empty if the report has no room for them.
+    pub rows: Vec<GroupRow>,
+}
+
+/// A process of a group, as another one or itself sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupRow {
+    /// The process.
+    pub rank: u32,
+    /// What is known of it.
+    pub standing: Standing,
+    /// Whether it takes part in the round.
+    pub in_round: bool,
+    /// Its counter: how often it has left the group or come back.
+    pub counter: u32,
+    /// Outside the group: how many tests in a row it has passed.
+    pub streak: u32,
+    /// The threshold of its next test, in microseconds.
+    pub threshold_us: u64,
+    /// The outcome of its last test by the process that sees it so.
+    pub verdict: Option<Verdict>,
+    /// The time of its answer in microseconds.
+    pub reply_us: Option<u64>,
 }
 
 /// What a process keeps of the messages that it has sent.

@@ -51,6 +51,7 @@ impl<T: Test> Member<T> {
         if rank != self.config.me && self.dead.insert(rank) {
             let counter = self.counters.get(rank);
             if is_recommended(counter) {
+                out.push(Action::Decided { rank, counter: counter + 1 });
                 self.raise(&[(rank, counter + 1)], out);
             }
         }
@@ -59,6 +60,7 @@ impl<T: Test> Member<T> {
     /// Begins a broadcast of news, and takes it.
     pub(super) fn broadcast(&mut self, group: Arc<Group>, news: Vec<(Rank, Counter)>, out: &mut Vec<Action>) {
         self.events += 1;
+        out.extend(news.iter().map(|(rank, counter)| Action::Decided { rank: *rank, counter: *counter }));
         let event = Arc::new(Event { origin: self.config.me, number: self.events, group, news });
         self.pass_on(&event, out);
         self.raise(&event.news, out);

@@ -49,6 +49,10 @@ pub enum Look {
     Line,
     /// A dashed line: a bound, or a line the paper describes.
     Dashed,
+    /// Marks that no line joins: moments.
+    Marks,
+    /// Each pair of points is a line of its own: spans of time.
+    Pieces,
     /// Crosses: numbers from the paper's text. They set no scale: what is beyond it stands at the edge, with its value.
     Published,
 }
@@ -152,6 +156,17 @@ impl Chart<'_> {
                 Some((dash, gap)) => area.draw_series(DashedLineSeries::new(points, dash, gap, line))?,
                 None => area.draw_series(LineSeries::new(points, line))?,
             },
+            Look::Marks => {
+                for &point in &points {
+                    area.draw_series(std::iter::once(EmptyElement::at(point) + series.mark((0, 0))))?;
+                }
+                return Ok(());
+            }
+            Look::Pieces => {
+                let pieces = points.chunks(2).map(|piece| PathElement::new(piece, colour.stroke_width(4)));
+                area.draw_series(pieces)?;
+                return Ok(());
+            }
             Look::Published => {
                 let (low, high) = self.ranges().1;
                 for (&(x, y), &(_, value)) in points.iter().zip(&series.points) {
@@ -186,6 +201,8 @@ impl Chart<'_> {
                     .try_for_each(|from| root.draw(&line(from, (from + dash as i32).min(SAMPLE))))?,
                 None => root.draw(&line(0, SAMPLE))?,
             },
+            Look::Marks => root.draw(&series.mark((x + SAMPLE / 2, y)))?,
+            Look::Pieces => root.draw(&PathElement::new([(x, y), (x + SAMPLE, y)], style.stroke_width(4)))?,
             Look::Published => root.draw(&Cross::new((x + SAMPLE / 2, y), 6, style.stroke_width(3)))?,
         }
         let style = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
@@ -227,7 +244,8 @@ impl Chart<'_> {
         let y = if self.log {
             (self.height(low).floor(), self.height(high).ceil())
         } else {
-            (1.06 * low.min(0.0), 1.06 * high)
+            // What is zero everywhere has a height, too.
+            (1.06 * low.min(0.0), if high == 0.0 && low == 0.0 { 1.0 } else { 1.06 * high })
         };
         if self.is_linear {
             // One point has a width, too.
@@ -343,6 +361,16 @@ mod tests {
         assert!(y.0 <= -3.0 && y.1 >= 5.0, "{y:?}");
         let (_, y) = chart("", vec![(1.0, 2.0), (10.0, 5.0)]).ranges();
         assert_eq!(y.0, 0.0);
+    }
+
+    #[test]
+    fn moments_and_spans_of_what_is_zero_are_drawn() {
+        let mut one = chart("", vec![(1.0, 0.0), (2.0, 0.0)]);
+        one.series[0].look = Look::Pieces;
+        let marks = Series { label: "m".into(), colour: 1, look: Look::Marks, points: vec![(1.0, 0.0)], band: vec![] };
+        one.series.push(marks);
+        assert_eq!(one.ranges().1, (0.0, 1.0));
+        assert!(one.svg().contains("<polygon"));
     }
 
     #[test]
