@@ -12,7 +12,13 @@ import bench_logging
 import bench_replication
 import bench_ring
 import bench_scopes
+import bench_start
 import bench_transports
+
+
+def sizes(text):
+    """Numbers with commas between them, or none."""
+    return [int(word) for word in text.split(",") if word]
 
 
 def main():
@@ -71,6 +77,14 @@ def main():
     ring.add_argument("--quick", action="store_true")
     ring.add_argument("--patience", type=float, default=60)
     ring.add_argument("--svg-fd", type=int, required=True, help=argparse.SUPPRESS)
+    start = kinds.add_parser("start")
+    start.add_argument("--nodes", type=sizes, default=[4, 16, 64, 128])
+    start.add_argument("--ranks", type=sizes, default=[8, 64, 256])
+    start.add_argument("--system", action="append", choices=list(bench_start.SYSTEMS))
+    start.add_argument("--runs", type=int, default=5)
+    start.add_argument("--limit", type=float, default=120)
+    start.add_argument("--patience", type=float, default=180)
+    start.add_argument("--csv-fd", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if any(getattr(options, name, 1) <= 0 for name in ("runs", "seconds", "survive", "silences")):
         parser.error("at least one run, and a time above zero")
@@ -81,7 +95,7 @@ def main():
     try:
         {"faults": bench_faults, "daemon": bench_daemon, "transports": bench_transports,
          "scopes": bench_scopes, "logging": bench_logging, "group": bench_group,
-         "replication": bench_replication, "ring": bench_ring}[options.kind].main(options)
+         "replication": bench_replication, "ring": bench_ring, "start": bench_start}[options.kind].main(options)
     except (OSError, subprocess.CalledProcessError) as reason:
         sys.exit(f"bench: {reason}")
 
