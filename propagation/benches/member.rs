@@ -61,7 +61,7 @@ fn source(universe: u32) -> u32 {
 fn notice(universe: u32, route: Route) -> Message {
     let node = universe / 2;
     let subject = Subject::Node { node, reason: NodeReason::Silent };
-    let (source, dead, left) = (source(universe), vec![node], vec![]);
+    let (source, dead, reasons) = (source(universe), vec![node], vec![(NodeReason::Silent, 1)]);
     Message::Notice(Arc::new(Notice {
         source,
         incarnation: 0,
@@ -69,7 +69,7 @@ fn notice(universe: u32, route: Route) -> Message {
         subject,
         suspector: None,
         dead,
-        left,
+        reasons,
         universe,
         route,
     }))

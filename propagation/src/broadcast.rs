@@ -194,8 +194,8 @@ mod tests {
 
     fn notice(seq: u64) -> Arc<Notice> {
         let (subject, route) = (Subject::Doubt, Route::Circulant);
-        let (dead, left) = (vec![], vec![]);
-        Arc::new(Notice { source: 0, incarnation: 0, seq, subject, suspector: None, dead, left, universe: 8, route })
+        let (dead, reasons) = (vec![], vec![]);
+        Arc::new(Notice { source: 0, incarnation: 0, seq, subject, suspector: None, dead, reasons, universe: 8, route })
     }
 
     fn targets(out: &mut Vec<Action>) -> Vec<NodeId> {

@@ -84,10 +84,16 @@ impl Dead {
         self.deaths.iter().map(|death| death.node).collect()
     }
 
-    /// The nodes of a list of dead nodes that left in order.
-    pub fn left_of(&self, list: &[NodeId]) -> Vec<NodeId> {
-        let has_left = |node: &NodeId| self.get(*node).is_some_and(|death| death.reason == NodeReason::Left);
-        list.iter().copied().filter(has_left).collect()
+    /// The reasons of a list of dead nodes, as in [`Notice::reasons`](crate::Notice::reasons).
+    pub fn reasons_of(&self, list: &[NodeId]) -> Vec<(NodeReason, u32)> {
+        let mut runs = Vec::<(NodeReason, u32)>::new();
+        for reason in list.iter().map(|node| self.get(*node).map_or(NodeReason::Silent, |death| death.reason)) {
+            match runs.last_mut() {
+                Some((last, count)) if *last == reason => *count += 1,
+                _ => runs.push((reason, 1)),
+            }
+        }
+        runs
     }
 
     /// Notes that this member announces the death of `node` to `universe` nodes in its broadcast `seq`, with the

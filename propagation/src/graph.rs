@@ -89,8 +89,8 @@ mod tests {
         (ring, route).prop_map(|((universe, order, source, mut dead), route)| {
             dead.remove(&source);
             let subject = Subject::Node { node: 0, reason: NodeReason::Silent };
-            let (dead, left, suspector) = (dead.into_iter().collect(), vec![], None);
-            let notice = Notice { source, incarnation: 0, seq: 0, subject, suspector, dead, left, universe, route };
+            let (dead, reasons, suspector) = (dead.into_iter().collect(), vec![], None);
+            let notice = Notice { source, incarnation: 0, seq: 0, subject, suspector, dead, reasons, universe, route };
             (order.unwrap_or_default(), notice)
         })
     }

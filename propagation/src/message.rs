@@ -169,9 +169,8 @@ pub struct Notice {
     /// them could compute different graphs and miss a node (section 2.2 of the paper).
     #[serde(with = "gaps")]
     pub dead: Vec<NodeId>,
-    /// Those of `dead` that [left in order](NodeReason::Left), ascending.
-    #[serde(with = "gaps")]
-    pub left: Vec<NodeId>,
+    /// The reasons of `dead`, in the same order: each with the number of successive entries that have it.
+    pub reasons: Vec<(NodeReason, u32)>,
     /// The number of nodes that had ever belonged to the job when the source began the broadcast. Together with `dead`
     /// it determines the participants.
     pub universe: u32,
@@ -235,6 +234,12 @@ pub struct BroadcastId {
 }
 
 impl Notice {
+    /// The nodes of `dead`, each with its reason.
+    pub fn dead_with_reasons(&self) -> impl Iterator<Item = (NodeId, NodeReason)> + '_ {
+        let reasons = self.reasons.iter().flat_map(|&(reason, count)| std::iter::repeat_n(reason, count as usize));
+        self.dead.iter().copied().zip(reasons)
+    }
+
     pub(crate) fn id(&self) -> BroadcastId {
         BroadcastId { source: self.source, incarnation: self.incarnation, seq: self.seq }
     }
@@ -393,8 +398,8 @@ mod tests {
 
     fn notice(dead: Vec<NodeId>) -> Notice {
         let subject = Subject::Doubt;
-        let (left, route) = (vec![], Route::Tree);
-        Notice { source: 1, incarnation: 0, seq: 0, subject, suspector: None, dead, left, universe: 9, route }
+        let (reasons, route) = (vec![], Route::Tree);
+        Notice { source: 1, incarnation: 0, seq: 0, subject, suspector: None, dead, reasons, universe: 9, route }
     }
 
     #[test]

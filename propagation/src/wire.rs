@@ -62,7 +62,7 @@
 //! | subject | 1 to 17 | [`Subject`](crate::Subject): 0 `Node`, node, reason; 1 `Rank`, rank, node, reason; 2 `End`, reason; 3 `Doubt`; 4 `Grown` |
 //! | suspector | 1 to 6 | option of a node |
 //! | dead | 1 or more | list of nodes: the first node, then for each further one the number of nodes skipped since the one before |
-//! | left | 1 or more | those of them that left in order, written in the same way |
+//! | reasons | 1 or more | list of their [reasons](crate::NodeReason), each with the number of successive entries that have it |
 //! | universe | 1 to 5 | the number of nodes, initial and joined |
 //! | route | 1 | [`Route`](crate::Route): 0 `Circulant`, 1 `Tree`, 2 `Rescue` |
 //!
@@ -76,7 +76,7 @@
 //! All daemons of a job use the same version, because they come from one installation; another one is
 //! [refused](Rejected::Version). New variants go to the end and keep the version. A field that is added, removed or
 //! changed makes a new version: 2 added `left`, `universe` and `route` to a notice, and the receiver to the MAC; 3
-//! added the receiver's incarnation.
+//! added the receiver's incarnation; 4 put all reasons in the place of `left`.
 //!
 //! # Protection by the envelope
 //!
@@ -104,7 +104,7 @@ pub const MAX_LEN: usize = 60_000;
 pub const BODY_AT: usize = 32;
 
 const MAGIC: [u8; 2] = *b"RW";
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 const FLAGS: u8 = 0;
 const HEADER_LEN: usize = BODY_AT;
 pub(crate) const MAC_LEN: usize = 16;

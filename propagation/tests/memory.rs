@@ -158,8 +158,8 @@ fn bytes_after_hearing(universe: u32, deaths: u32, strategy: Strategy) -> usize 
                 seq,
                 subject,
                 suspector: None,
+                reasons: vec![(NodeReason::ConnectionLost, dead.len() as u32)],
                 dead,
-                left: vec![],
                 universe,
                 route,
             };

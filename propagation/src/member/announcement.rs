@@ -7,7 +7,7 @@ use crate::broadcast;
 use crate::dead::Death;
 use crate::graph;
 use crate::message::BroadcastId;
-use crate::message::{EndReason, Message, NodeReason, Notice, RankReason, Route, Subject};
+use crate::message::{EndReason, Message, Notice, RankReason, Route, Subject};
 use crate::units::{NodeId, Time};
 
 use super::Member;
@@ -84,7 +84,7 @@ impl Member {
             seq: self.next_seq,
             subject,
             suspector,
-            left: self.dead.left_of(&dead),
+            reasons: self.dead.reasons_of(&dead),
             dead,
             universe: self.config.universe,
             route: match subject {
@@ -163,14 +163,13 @@ impl Member {
 
     /// Whether a notice could have been made by a member of this job in this mode.
     fn is_credible(&self, notice: &Notice) -> bool {
-        let Notice { source, dead, left, universe, .. } = notice;
+        let Notice { source, dead, reasons, universe, .. } = notice;
         let lists = |node| dead.binary_search(&node).is_ok();
         let by_arbiter = self.config.arbiter == Some(*source);
         source < universe
             && dead.is_sorted_by(|a, b| a < b)
             && dead.last().is_none_or(|last| last < universe)
-            && left.is_sorted_by(|a, b| a < b)
-            && left.iter().all(|&node| lists(node))
+            && reasons.iter().map(|&(_, count)| count as usize).sum::<usize>() == dead.len()
             && !lists(*source)
             && !self.config.arbiter.is_some_and(lists)
             && match notice.subject {
@@ -204,11 +203,9 @@ impl Member {
         if let Subject::Node { node, reason } = subject {
             self.bury(death(node, reason, suspector), out);
         }
-        // A declaration is final everywhere, so the whole list is true. This member knows no more about the other
-        // entries; their own notices will arrive later.
-        for &node in &notice.dead {
-            let has_left = notice.left.binary_search(&node).is_ok();
-            let reason = if has_left { NodeReason::Left } else { NodeReason::Silent };
+        // A declaration is final everywhere, so the whole list is true. The suspectors of the other entries come with
+        // their own notices.
+        for (node, reason) in notice.dead_with_reasons() {
             self.bury(death(node, reason, None), out);
         }
         self.close_gap(now, out);

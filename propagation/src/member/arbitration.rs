@@ -83,7 +83,7 @@ impl Member {
             seq,
             subject: Subject::Node { node, reason: death.reason },
             suspector: death.suspector,
-            left: self.dead.left_of(&dead),
+            reasons: self.dead.reasons_of(&dead),
             dead,
             universe,
             route: self.config.strategy.into(),

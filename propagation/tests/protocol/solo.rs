@@ -106,8 +106,9 @@ impl Solo {
 
 /// A broadcast along the circulant graph of 8 nodes.
 pub fn notice(source: NodeId, seq: u64, subject: Subject, dead: &[NodeId]) -> Notice {
-    let (dead, left, route) = (dead.to_vec(), vec![], Route::Circulant);
-    Notice { source, incarnation: 0, seq, subject, suspector: None, dead, left, universe: 8, route }
+    let (dead, route) = (dead.to_vec(), Route::Circulant);
+    let reasons = vec![(NodeReason::Silent, dead.len() as u32)];
+    Notice { source, incarnation: 0, seq, subject, suspector: None, dead, reasons, universe: 8, route }
 }
 
 pub fn copy(notice: Notice) -> Message {

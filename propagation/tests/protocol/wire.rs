@@ -36,9 +36,10 @@ fn open(envelope: &[u8]) -> Result<(u32, Message), Rejected> {
 /// One that has a bit of everything.
 fn example() -> Message {
     let subject = Subject::Rank { rank: 300, node: 4, reason: RankReason::Signaled { signal: 9 } };
-    let (suspector, dead, left, route) = (Some(3), vec![1, 2, 700], vec![2], Route::Tree);
+    let (suspector, dead, route) = (Some(3), vec![1, 2, 700], Route::Tree);
+    let reasons = vec![(NodeReason::Silent, 1), (NodeReason::Left, 2)];
     let universe = 1000;
-    copy(Notice { source: 4, incarnation: 1, seq: 77, subject, suspector, dead, left, universe, route })
+    copy(Notice { source: 4, incarnation: 1, seq: 77, subject, suspector, dead, reasons, universe, route })
 }
 
 /// In the order of their numbers.
@@ -135,7 +136,8 @@ fn the_body_of_a_notice_is_the_documented_one() {
         &[1, 3],
         // 1, 2, 700: none skipped before 2, 697 before 700.
         &[3, 1, 0, 0xb9, 0x05],
-        &[1, 2],
+        // One silent, two that left.
+        &[2, 0, 1, 3, 2],
         &[0xe8, 0x07, 1],
     ];
     assert_eq!(envelope[32..envelope.len() - 16], body.concat());
@@ -321,19 +323,23 @@ fn the_end_of_a_very_large_job_fits() {
     let subject = Subject::End { reason: EndReason::NoSurvivor };
     let dead = (1..50_000).map(|node| node * 5).collect();
     let source = 0;
-    let (left, universe, route) = (vec![], 250_000, Route::Circulant);
+    let (reasons, universe, route) = (vec![(NodeReason::Silent, 49_999)], 250_000, Route::Circulant);
     let message =
-        copy(Notice { source, incarnation: 0, seq: 0, subject, suspector: None, dead, left, universe, route });
+        copy(Notice { source, incarnation: 0, seq: 0, subject, suspector: None, dead, reasons, universe, route });
     assert_eq!(open(&seal(&message)), Ok((5, message)));
 }
 
-fn any_subject(nodes: Range<u32>) -> impl Strategy<Value = Subject> {
-    let node_reason = prop::sample::select(vec![
+fn any_node_reason() -> impl Strategy<Value = NodeReason> {
+    prop::sample::select(vec![
         NodeReason::Silent,
         NodeReason::Resigned,
         NodeReason::ConnectionLost,
         NodeReason::Left,
-    ]);
+    ])
+}
+
+fn any_subject(nodes: Range<u32>) -> impl Strategy<Value = Subject> {
+    let node_reason = any_node_reason();
     let rank_reason = prop_oneof![
         any::<i32>().prop_map(|status| RankReason::Exited { status }),
         any::<i32>().prop_map(|signal| RankReason::Signaled { signal }),
@@ -356,12 +362,12 @@ pub fn any_message(nodes: Range<u32>) -> impl Strategy<Value = Message> {
     let id = (nodes.clone(), any::<u32>(), any::<u64>());
     let dead = btree_set(nodes.clone(), 0..20).prop_map(|set| set.into_iter().collect());
     let suspector = proptest::option::of(nodes.clone());
-    let left = btree_set(nodes.clone(), 0..3).prop_map(|set| set.into_iter().collect());
+    let reasons = prop::collection::vec((any_node_reason(), 0..9_u32), 0..3);
     let universe = nodes.end.saturating_sub(1)..=nodes.end;
     let route = prop::sample::select(vec![Route::Circulant, Route::Tree, Route::Rescue]);
-    let notice = (id.clone(), any_subject(nodes.clone()), suspector, dead, left, universe, route).prop_map(
-        |((source, incarnation, seq), subject, suspector, dead, left, universe, route)| {
-            copy(Notice { source, incarnation, seq, subject, suspector, dead, left, universe, route })
+    let notice = (id.clone(), any_subject(nodes.clone()), suspector, dead, reasons, universe, route).prop_map(
+        |((source, incarnation, seq), subject, suspector, dead, reasons, universe, route)| {
+            copy(Notice { source, incarnation, seq, subject, suspector, dead, reasons, universe, route })
         },
     );
     let notice = notice.boxed();

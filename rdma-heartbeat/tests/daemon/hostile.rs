@@ -45,9 +45,9 @@ struct Attacker {
 impl Attacker {
     fn new(launch: &LaunchData, real: Vec<Passed>) -> Self {
         let notice = |subject| {
-            let (dead, left, universe, route) = (Vec::new(), Vec::new(), launch.universe, Route::Tree);
+            let (dead, reasons, universe, route) = (Vec::new(), Vec::new(), launch.universe, Route::Tree);
             Message::Notice(
-                Notice { source: 0, incarnation: 0, seq: 9, subject, suspector: None, dead, left, universe, route }
+                Notice { source: 0, incarnation: 0, seq: 9, subject, suspector: None, dead, reasons, universe, route }
                     .into(),
             )
         };
