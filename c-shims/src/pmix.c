@@ -352,6 +352,54 @@ struct postponed_fence {
 
 static void note_who_has_committed(void);
 
+/* A fence that the runtime carries out. */
+struct fence {
+    pmix_modex_cbfunc_t callback;
+    void *argument;
+};
+
+/* How many bytes the data of a fence has in front of those of the processes.  PRRTE 3.0.8 puts an object with its own
+ * settings there and leaves it in (allgather_recv and barrier_release in grpcomm_direct.c).  PMIx takes the empty object for
+ * the end and drops the data of all processes (pmix_gds_base_store_modex): each process then asks the node of each other. */
+static size_t settings_in_front(const char *data, size_t ndata)
+{
+    pmix_data_buffer_t buffer = {.base_ptr = (char *) data, .pack_ptr = (char *) data + ndata, .unpack_ptr = (char *) data,
+                                 .bytes_allocated = ndata, .bytes_used = ndata};
+    pmix_byte_object_t first = {NULL, 0};
+    int32_t one = 1;
+    if (NULL == data || PMIX_SUCCESS != PMIx_Data_unpack(NULL, &buffer, &first, &one, PMIX_BYTE_OBJECT)) {
+        return 0;
+    }
+    size_t length = buffer.unpack_ptr - buffer.base_ptr;
+    bool is_empty = 0 == first.size;
+    free(first.bytes);
+    return is_empty && length < ndata ? length : 0;
+}
+
+static void fence_done(pmix_status_t status, const char *data, size_t ndata, void *argument, pmix_release_cbfunc_t release,
+                       void *released)
+{
+    struct fence *fence = argument;
+    size_t skipped = PMIX_SUCCESS == status ? settings_in_front(data, ndata) : 0;
+    fence->callback(status, 0 == skipped ? data : data + skipped, ndata - skipped, fence->argument, release, released);
+    free(fence);
+}
+
+static pmix_status_t carry_out_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
+                                     char *data, size_t ndata, pmix_modex_cbfunc_t callback, void *argument)
+{
+    struct fence *fence = malloc(sizeof *fence);
+    if (NULL == fence) {
+        return PMIX_ERR_NOMEM;
+    }
+    *fence = (struct fence) {callback, argument};
+    pmix_status_t status = stock_fence(procs, nprocs, info, ninfo, data, ndata, fence_done, fence);
+    if (PMIX_SUCCESS != status) {
+        free(fence);
+    }
+    return status;
+}
+
 static pmix_status_t watched_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
                                    char *data, size_t ndata, pmix_modex_cbfunc_t callback, void *argument)
 {
@@ -365,14 +413,14 @@ static pmix_status_t watched_fence(const pmix_proc_t procs[], size_t nprocs, con
         return PMIX_SUCCESS;
     }
     free(fence);
-    return stock_fence(procs, nprocs, info, ninfo, data, ndata, callback, argument);
+    return carry_out_fence(procs, nprocs, info, ninfo, data, ndata, callback, argument);
 }
 
 void rw_pmix_fence(void *postponed)
 {
     struct postponed_fence *fence = postponed;
-    pmix_status_t status = stock_fence(fence->procs, fence->nprocs, fence->info, fence->ninfo, fence->data, fence->ndata,
-                                       fence->callback, fence->argument);
+    pmix_status_t status = carry_out_fence(fence->procs, fence->nprocs, fence->info, fence->ninfo, fence->data, fence->ndata,
+                                           fence->callback, fence->argument);
     if (PMIX_SUCCESS != status) {
         fence->callback(status, NULL, 0, fence->argument, NULL, NULL);
     }

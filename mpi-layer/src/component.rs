@@ -5,6 +5,7 @@ use std::ffi::{CString, c_int};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use node_abi::defaults::Default;
 use node_abi::segment::{Entry, FIRST_RANK_VARIABLE, Phase, SEGMENT_VARIABLE, Segment};
 use platform::clock;
 use platform::say::say;
@@ -238,6 +239,10 @@ pub fn collectives_found() -> bool {
     rank.segment.note_changes(rank.slot, mca_defaults::before_collectives_are_chosen(rank.segment.slots()));
     era_guard::contribute_with(parallel_cid::claim_with);
     install(&features::BEFORE_COMMUNICATORS);
+    // A user who sets the parameter has the addresses looked up as Open MPI does.
+    if rank.segment.changes(rank.slot) & Default::AddProcsCutoff as u32 != 0 {
+        install(&features::BEFORE_PROCESSES);
+    }
     coll_module::hear(coll_module::Heard { completed: communicator_completed, freed: communicator_freed });
     communicators::react(communicators::Reactions {
         is_copy: win_and_file::is_copy,

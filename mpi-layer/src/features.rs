@@ -11,7 +11,7 @@ use crate::constructors::{
 };
 use crate::failure::{deaths_during_init, error_report, get_failed};
 use crate::messages::tcp_to_the_dead::Connections;
-use crate::messages::{dead_rendezvous, pending_receives, sends_to_the_dead};
+use crate::messages::{dead_rendezvous, late_addresses, pending_receives, sends_to_the_dead};
 use crate::needless_messages;
 use crate::onesided::window;
 use crate::uniform::pmpi_without_peers;
@@ -27,6 +27,10 @@ pub const BEFORE_COMMUNICATORS: [Feature; 2] = [
     feature("a death before the first communicator ends the rank", false, deaths_during_init::install),
     feature("agreements may hang after a death", false, era_guard::install),
 ];
+
+/// Installed before processes are added, if ringwatch has Open MPI keep an entry for each.
+pub const BEFORE_PROCESSES: [Feature; 1] =
+    [feature("each rank looks up all others when it starts", false, late_addresses::install)];
 
 /// Installed before the communicators of `MPI_Init` get their properties: a communicator of one member interposes on
 /// the same functions again.

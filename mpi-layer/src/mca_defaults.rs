@@ -21,7 +21,8 @@ pub fn exclude_collectives() -> bool {
 
 /// Sets parameters that Open MPI reads before it contacts other processes. Returns a mask of the changes.
 pub fn before_processes_are_known() -> u32 {
-    // Resolves all addresses at the start: a later look-up of a dead process blocks for ever in the runtime.
+    // Has an entry for each process from the start: Open MPI holds one without an entry alive. Addresses are looked up
+    // later (`messages::late_addresses`).
     let cutoff = change(c"mpi", None, c"add_procs_cutoff", Default::AddProcsCutoff, |parameter| {
         parameter.set_integer(c_int::MAX);
     });

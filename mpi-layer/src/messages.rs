@@ -2,6 +2,7 @@
 
 pub mod bridge_tags;
 pub mod dead_rendezvous;
+pub mod late_addresses;
 pub mod pending_receives;
 pub mod sends_to_the_dead;
 pub mod sequence_gaps;

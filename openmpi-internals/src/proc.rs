@@ -11,7 +11,9 @@ use crate::object::Object;
 use crate::process_name::ProcessName;
 use crate::sync::lock;
 use crate::v5_0::functions::{OMPI_PROC_ALL, OMPI_PROC_FOR_NAME};
-use crate::v5_0::layout::proc::{ENDPOINTS, PROC_ACTIVE, PROC_ENDPOINTS, PROC_NAME};
+use crate::v5_0::layout::proc::{
+    ENDPOINTS, OPAL_PROC_ON_NODE, PROC_ACTIVE, PROC_ENDPOINTS, PROC_FLAGS, PROC_NAME,
+};
 use crate::v5_0::layout::{self, am_rdma, bml_array, bml_endpoint, bml_entry, osc_rdma};
 use crate::v5_0::probe::{self, Memory};
 use crate::v5_0::variables::{MCA_BML_BASE_ENDPOINT_T_CLASS, MCA_BTL_BASE_AM_RDMA_MODULE_T_CLASS, OMPI_PROC_T_CLASS};
@@ -43,6 +45,15 @@ pub fn process_named(name: ProcessName) -> usize {
 pub fn is_dead(process: usize) -> bool {
     // SAFETY: a process that Open MPI has known, and keeps as long as it has windows or messages with it.
     process != 0 && unsafe { !(process as Object).byte_add(PROC_ACTIVE).cast::<bool>().read_volatile() }
+}
+
+/// Whether a process is on the node of this one.
+///
+/// # Safety
+/// A process of Open MPI.
+pub unsafe fn is_on_this_node(process: Object) -> bool {
+    // SAFETY: as required of the caller.
+    unsafe { process.byte_add(PROC_FLAGS).cast::<u16>().read() & OPAL_PROC_ON_NODE != 0 }
 }
 
 /// Whether messages can be sent to a process.

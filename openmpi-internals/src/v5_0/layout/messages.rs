@@ -23,6 +23,10 @@ layout! {
         PML_IPROBE: usize = 13, slot "pml_iprobe";
         /// The highest number of a communicator that messages can name, in bytes.
         PML_MAX_CONTEXTID: usize = 168, offset "pml_max_contextid";
+        /// Properties.
+        PML_FLAGS: usize = 0xb0, offset "pml_flags";
+        /// It has to know all processes from the start.
+        MCA_PML_BASE_FLAG_REQUIRE_WORLD: c_int = 1, value "MCA_PML_BASE_FLAG_REQUIRE_WORLD";
     }
 
     /// How a message is sent.

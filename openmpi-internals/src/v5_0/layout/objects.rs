@@ -61,6 +61,10 @@ layout! {
     mod proc: "struct ompi_proc_t" in "ompi/proc/proc.h" {
         /// Its name.
         PROC_NAME: usize = 0x28, offset "super.proc_name";
+        /// How near it is.
+        PROC_FLAGS: usize = 0x34, offset "super.proc_flags";
+        /// The flags of a process on the node of this one.
+        OPAL_PROC_ON_NODE: u16 = 0x0c, value "OPAL_PROC_ON_NODE";
         /// Whether it is not known to be dead.
         PROC_ACTIVE: usize = 0x40, offset "proc_active";
         /// Its endpoints, by the kind of transport.
