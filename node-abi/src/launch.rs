@@ -16,7 +16,7 @@ use crate::hosts::Hosts;
 use crate::versions::{Contact, RELEASE};
 
 /// Version of the data in this module; both ends must carry the same one.
-pub const LAUNCH_VERSION: u16 = 15;
+pub const LAUNCH_VERSION: u16 = 16;
 
 /// Maximum length of a packet on the control socket, in bytes.
 pub const MAX_PACKET: usize = 8 << 20;
@@ -109,6 +109,7 @@ pub struct LaunchData {
     /// The nodes in ring order; empty for numerical order.
     pub ring: Vec<NodeId>,
     /// Node of each rank, by rank.
+    #[serde(with = "crate::rank_runs")]
     pub rank_nodes: Vec<NodeId>,
     /// Addresses of node 0, most preferred first.
     pub rendezvous: Vec<SocketAddr>,
@@ -183,6 +184,7 @@ pub struct Spawned {
     /// Number of its first rank among the ranks of all jobs; its numbers are unique.
     pub first: u32,
     /// Node of each of its ranks.
+    #[serde(with = "crate::rank_runs")]
     pub rank_nodes: Vec<NodeId>,
     /// Whether the spawning ranks wait in MPI for its ranks to leave `MPI_Init`: its program uses MPI.
     pub is_awaited: bool,

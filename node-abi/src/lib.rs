@@ -49,6 +49,7 @@ pub mod ports;
 pub mod postponed;
 pub mod rank_environment;
 pub mod rank_parameters;
+mod rank_runs;
 pub mod refusing;
 pub mod request;
 pub mod seal;
