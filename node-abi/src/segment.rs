@@ -19,7 +19,8 @@
 //!     24     4  flags (atomic, a futex): FLAG_ALL_READY, FLAG_HELD, FLAG_ENDED, FLAG_ALL_HERE
 //!     28     4  slots: number in use (atomic, released after the rank)
 //!     32     4  jobs: number of spawned jobs (atomic, released after the job)
-//!     36    28  reserved
+//!     36     4  beat at: time of the last turn of that loop, in microseconds (atomic)
+//!     40    24  reserved
 //!     64  8*16k spawned jobs: number of the first rank u32, number of the job u32
 //! 131136 152*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes),
 //!               raised u32: log entries that the rank has reported to MPI, raised at u32: when, in microseconds,
@@ -63,7 +64,7 @@ pub const SPARE_ENTRIES: u32 = 64 << 10;
 /// Maximum number of spawned jobs in a segment.
 pub const MOST_JOBS: u32 = 16 << 10;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch6");
+const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch7");
 /// Offset of the flags.
 const FLAGS: usize = 24;
 const JOBS: usize = 64;
@@ -496,12 +497,23 @@ impl Segment {
         (0..self.slots()).for_each(|slot| self.call(slot).store(1, Ordering::Release));
     }
 
-    /// Counts a turn of `ringwatchd`'s loop.
-    pub fn beat(&self) {
+    /// Counts a turn of `ringwatchd`'s loop, at `now` on [`platform::clock::awake`].
+    pub fn beat(&self, now: Duration) {
+        self.word(36).store(clock_word(now), Ordering::Relaxed);
         self.word(20).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Number of turns of `ringwatchd`'s loop: it shows the plugin that the daemon runs.
+    /// Time of the last turn of `ringwatchd`'s loop on [`platform::clock::awake`]; correct within half an hour of
+    /// `now`, and zero before the first.
+    #[must_use]
+    pub fn last_beat(&self, now: Duration) -> Duration {
+        match self.word(36).load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            word => time_of(word, now),
+        }
+    }
+
+    /// Number of turns of `ringwatchd`'s loop.
     #[must_use]
     pub fn beats(&self) -> u32 {
         self.word(20).load(Ordering::Relaxed)

@@ -11,6 +11,12 @@ pub fn now() -> Duration {
     time_of(ClockId::CLOCK_BOOTTIME)
 }
 
+/// Time since the node started without its sleep.
+#[must_use]
+pub fn awake() -> Duration {
+    time_of(ClockId::CLOCK_MONOTONIC)
+}
+
 /// Time since the node started without its sleep, as of the kernel's last tick (1 to 10 ms ago): costs a fraction of
 /// [`now`].
 #[must_use]

@@ -11,6 +11,7 @@ mod component;
 mod components;
 mod connections;
 mod environment;
+mod errands;
 mod job;
 mod link;
 mod losses;

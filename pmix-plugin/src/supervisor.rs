@@ -6,17 +6,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll, ppoll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::socket::{MsgFlags, recv};
+use nix::sys::time::TimeSpec;
 use node_abi::launch::{End, FromDaemon, ToDaemon, decode};
 use node_abi::segment::{Entry, Phase};
 use node_abi::stall::Stall;
 use node_abi::{leftovers, rank_environment};
+use platform::clock;
 use platform::pin::{Pin, Started};
 use platform::say::host;
 use propagation::EndReason;
 
+use crate::errands::Errands;
 use crate::job::Job;
 use crate::link::Instance;
 use crate::{connections, environment, losses};
@@ -114,7 +117,8 @@ fn listen(job: &Job, instance: &mut Instance) {
     let limit = (job.launch.parameters.timeout / 2).max(MIN_STALL);
     let mut buffer = vec![0; PACKET];
     let at_first = job.segment.beats();
-    let mut stall = Stall::new(limit, at_first, Instant::now());
+    let mut stall = Stall::new(limit, clock::awake());
+    let mut errands = Errands::new(clock::awake());
     loop {
         let waits = job.link.flush();
         let room = if waits { PollFlags::POLLOUT } else { PollFlags::empty() };
@@ -122,12 +126,12 @@ fn listen(job: &Job, instance: &mut Instance) {
             PollFd::new(instance.control.as_fd(), PollFlags::POLLIN | room),
             PollFd::new(instance.process.as_fd(), PollFlags::POLLIN),
         ];
-        let wait = PollTimeout::try_from(stall.wait()).unwrap_or(PollTimeout::MAX);
-        let began = Instant::now();
-        if poll(&mut fds, wait).is_err() {
+        let began = clock::awake();
+        let wait = stall.wait().min(errands.wait(job, began));
+        if ppoll(&mut fds, Some(TimeSpec::from_duration(wait)), None).is_err() {
             continue;
         }
-        let looked = Instant::now();
+        let looked = clock::awake();
         let ready = |fd: &PollFd| fd.revents().is_some_and(|events| !(events - PollFlags::POLLOUT).is_empty());
         let (talks, ended) = (ready(&fds[0]), ready(&fds[1]));
         if talks && !receive(job, instance, &mut buffer) {
@@ -141,39 +145,17 @@ fn listen(job: &Job, instance: &mut Instance) {
         if ended && !talks {
             return;
         }
-        let beats = job.segment.beats();
         if job.link.is_finished() {
             stall.excuse(looked);
         }
-        if stall.look(began, looked, beats) {
-            let starts = beats == at_first && stall.silence(looked) < STARTING;
+        if stall.look(began, looked, job.segment.last_beat(looked)) {
+            let starts = job.segment.beats() == at_first && stall.silence(looked) < STARTING;
             if !starts || job.link.is_stopped() {
                 instance.process.kill();
                 return;
             }
         }
-        end_exchanges_with_the_dead(job);
-        look_at_clients(job);
-        job.carry_on_with_maps();
-        job.carry_on_with_ends();
-    }
-}
-
-/// Finds ranks without ringwatch's components: they do not register themselves.
-fn look_at_clients(job: &Job) {
-    let is_unknown = |slot| job.segment.occupant(slot).1 == Phase::Unknown;
-    if job.launch.ranks_register && (0..job.segment.slots()).any(is_unknown) {
-        // SAFETY: PMIx is initialised.
-        job.link.in_pmix(|| unsafe { c_shims::pmix::rw_pmix_look_at_clients() });
-    }
-}
-
-/// Ends waits in this node's PMIx for processes that died before the wait began: no event reports them.
-fn end_exchanges_with_the_dead(job: &Job) {
-    let is_rank = |index| matches!(job.segment.entry(index), Some(Entry::Rank(_)));
-    if (0..job.segment.len()).any(is_rank) {
-        // SAFETY: as above.
-        job.link.in_pmix(|| unsafe { c_shims::pmix::rw_pmix_end_exchanges_with_the_dead() });
+        errands.run(job, looked);
     }
 }
 

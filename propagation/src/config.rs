@@ -17,6 +17,9 @@ pub struct Config {
     pub universe: u32,
     /// The time between two heartbeats (eta in the paper), above zero.
     pub period: Duration,
+    /// The time between two heartbeats of this node until it is [ready](crate::Member::ready), from `period` to below
+    /// `timeout`. The ring then takes less of the processors while the ranks start. The timeout is the same.
+    pub launch_period: Duration,
     /// The silence after which an emitter is suspected (delta in the paper), longer than `period`.
     pub timeout: Duration,
     /// Time without a message of the arbiter after which a member stops: above zero, at most `timeout`; an eighth
@@ -119,6 +122,9 @@ pub enum ConfigError {
         /// The suspicion timeout.
         timeout: Duration,
     },
+    /// `launch_period` is shorter than `period`, or not shorter than `timeout`.
+    #[error("the heartbeat period of the launch {0:?} must be at least the period, and shorter than the timeout")]
+    BadLaunchPeriod(Duration),
     /// `confirm` is zero or longer than `timeout`.
     #[error("the time to confirm {confirm:?} must be above zero and at most the timeout {timeout:?}")]
     BadConfirm {
@@ -154,8 +160,8 @@ pub enum ConfigError {
 impl Config {
     /// Settings with usual values: `confirm` is `timeout` less two periods but 0.6 to 0.8 `timeout`, `trial` a tenth of
     /// `timeout` within 2 ms to 50 ms but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms because
-    /// messages may get lost, `tau` half of that; ring and broadcasts are the paper's, the arbiter is node 0, and this
-    /// is the first incarnation.
+    /// messages may get lost, `tau` half of that; the launch has no period of its own, ring and broadcasts are the
+    /// paper's, the arbiter is node 0, and this is the first incarnation.
     pub fn new(me: NodeId, universe: u32, period: Duration, timeout: Duration) -> Config {
         // A heartbeat that is read on demand, as by RDMA, counts up to a period later than it arrived.
         let confirm = timeout.saturating_sub(period.saturating_mul(2)).clamp(timeout / 5 * 3, timeout / 5 * 4);
@@ -163,6 +169,7 @@ impl Config {
             me,
             universe,
             period,
+            launch_period: period,
             timeout,
             confirm,
             trial: (timeout / 10).clamp(Duration::from_millis(2), Duration::from_millis(50)).min(confirm),
@@ -202,6 +209,9 @@ impl Config {
         }
         if timeout <= period {
             return Err(ConfigError::ShortTimeout { period, timeout });
+        }
+        if self.launch_period < period || self.launch_period >= timeout {
+            return Err(ConfigError::BadLaunchPeriod(self.launch_period));
         }
         if confirm.is_zero() || confirm > timeout {
             return Err(ConfigError::BadConfirm { confirm, timeout });
@@ -258,6 +268,8 @@ mod tests {
         assert!(matches!(check(|c| c.arbiter = Some(3)), ConfigError::UnknownArbiter { .. }));
         assert!(matches!(check(|c| c.period = Duration::ZERO), ConfigError::NoPeriod));
         assert!(matches!(check(|c| c.timeout = c.period), ConfigError::ShortTimeout { .. }));
+        assert!(matches!(check(|c| c.launch_period = c.period / 2), ConfigError::BadLaunchPeriod(_)));
+        assert!(matches!(check(|c| c.launch_period = c.timeout), ConfigError::BadLaunchPeriod(_)));
         assert!(matches!(check(|c| c.confirm = c.timeout * 2), ConfigError::BadConfirm { .. }));
         assert!(matches!(check(|c| c.confirm = Duration::ZERO), ConfigError::BadConfirm { .. }));
         assert!(matches!(check(|c| c.trial = c.confirm * 2), ConfigError::LongTrial { .. }));

@@ -59,6 +59,8 @@ pub struct Member {
     /// The deaths of ranks that this member has announced.
     said: Vec<Said>,
     links: Links,
+    /// Whether the ranks of this node have passed MPI_Init.
+    is_launched: bool,
     inquiries: Inquiries,
     /// At the arbiter: suspected nodes, and spared nodes.
     trials: Trials,
@@ -105,6 +107,7 @@ impl Member {
             dead_ranks: BTreeSet::new(),
             said: Vec::new(),
             links,
+            is_launched: false,
             inquiries,
             trials: Trials::default(),
             broadcasts: Broadcasts::default(),
@@ -229,6 +232,11 @@ impl Member {
         }
         let questions = self.inquiries.deadline().min(self.trials.deadline());
         broadcasts.min(self.trees.deadline()).min(self.links.deadline()).min(questions)
+    }
+
+    /// The present time between two heartbeats.
+    pub fn period(&self) -> Time {
+        if self.is_launched { self.config.period } else { self.config.launch_period }
     }
 
     /// The node whose heartbeats this one watches; `None` if it is alone.

@@ -45,6 +45,7 @@ use crate::detector::suspension::Suspension;
 use crate::detector::watch::{Sighting, Watch};
 use crate::groups::Groups;
 use crate::history::Event;
+use crate::history::feed::Feed;
 use crate::logger::service::Loggers;
 use crate::offload::{Host, News, ToService};
 use crate::process::setup::Right;
@@ -351,11 +352,11 @@ impl Daemon {
         if let Link::Offloaded(host) = &self.link {
             self.poller.add(host.bell(), Token::Offload)?;
         }
-        if let Some(server) = &self.status {
-            self.poller.add(server.descriptor(), Token::Status)?;
+        if let Some(descriptor) = self.status.as_ref().and_then(Server::descriptor) {
+            self.poller.add(descriptor, Token::Status)?;
         }
-        if let Some(feed) = &self.chronicle.feed {
-            self.poller.add(feed.descriptor(), Token::Feed)?;
+        if let Some(descriptor) = self.chronicle.feed.as_ref().and_then(Feed::descriptor) {
+            self.poller.add(descriptor, Token::Feed)?;
         }
         if let Some(descriptor) = self.loggers.as_ref().and_then(Loggers::descriptor) {
             self.poller.add(descriptor, Token::Logger)?;
@@ -377,7 +378,7 @@ impl Daemon {
         loop {
             let now = clock::now();
             self.note_lateness(planned, now);
-            self.segment.beat();
+            self.segment.beat(clock::awake());
             self.take_heartbeats(now);
             for token in &ready {
                 self.take(*token, now);
@@ -566,9 +567,17 @@ impl Daemon {
         .chain(self.loggers.as_ref().map(|loggers| loggers.deadline(now)))
         .chain(self.groups.as_ref().map(Groups::deadline))
         // Later than a slightly late heartbeat, which would otherwise cause two wakeups.
-        .fold(now + self.startup.launch.parameters.period * 5 / 4, Time::min)
+        .fold(now + self.period() * 5 / 4, Time::min)
         // A lower bound, so that no module can make the loop occupy a processor.
         .max(now + Duration::from_micros(50))
+    }
+
+    /// The time between two heartbeats of this node.
+    fn period(&self) -> Duration {
+        match &self.link {
+            Link::Ring(member) => member.period(),
+            Link::Meeting(_) | Link::Offloaded(_) => self.startup.launch.parameters.period,
+        }
     }
 
     fn link_deadline(&self) -> Time {

@@ -124,6 +124,12 @@ impl Job {
         self.jobs.name_of(number).is_some_and(|(name, _)| name.as_c_str() == nspace)
     }
 
+    /// Whether the end of jobs, or of PRRTE, waits.
+    pub fn has_waiting_ends(&self) -> bool {
+        let ending = lock(&self.ending);
+        ending.forced_at.is_some() || ending.waiting.iter().any(|one| !one.is_due)
+    }
+
     /// Makes PRRTE continue the end of jobs that need not wait any longer, or end at once. Any thread.
     pub fn carry_on_with_ends(&self) {
         let Some(runtime) = self.runtime() else { return };

@@ -145,6 +145,11 @@ impl Job {
         true
     }
 
+    /// Whether jobs wait to be mapped.
+    pub fn has_waiting_maps(&self) -> bool {
+        lock(&self.mapping).waiting.iter().any(|one| !one.is_due)
+    }
+
     /// Makes PRRTE map jobs that need not wait any longer. Any thread.
     pub fn carry_on_with_maps(&self) {
         let Some(runtime) = self.runtime() else { return };

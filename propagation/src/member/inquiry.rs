@@ -187,13 +187,15 @@ impl Member {
         }
     }
 
-    /// Reports that every rank of this node has passed MPI_Init to the arbiter until it acknowledges.
+    /// Reports that every rank of this node has passed MPI_Init to the arbiter until it acknowledges. Heartbeats come
+    /// at their full rate from now on.
     ///
     /// Without an arbiter there is no report.
     pub fn ready(&mut self, now: Time, out: &mut Vec<Action>) {
         if !self.wake(now) {
             return;
         }
+        self.speed_up(now);
         if self.config.is_arbiter() {
             self.note_ready(self.config.me, out);
         } else if self.config.arbiter.is_some() {

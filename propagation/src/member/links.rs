@@ -145,10 +145,17 @@ impl Links {
 }
 
 impl Member {
+    /// Sends heartbeats at the full rate from now on.
+    pub(super) fn speed_up(&mut self, now: Time) {
+        if !std::mem::replace(&mut self.is_launched, true) {
+            self.links.next_heartbeat = self.links.next_heartbeat.min(now.saturating_add(self.config.period));
+        }
+    }
+
     pub(super) fn tick_links(&mut self, now: Time, out: &mut Vec<Action>) {
         let is_due = |at: Option<Time>| at.is_some_and(|at| now >= at);
         if now >= self.links.next_heartbeat {
-            self.links.send_heartbeat(now, self.config.period, out);
+            self.links.send_heartbeat(now, self.period(), out);
         }
         if is_due(self.links.suspect_at) {
             self.links.suspect_at = None;
@@ -181,7 +188,7 @@ impl Member {
         // It may have been the question of its trial.
         self.on_sign_of_life(now, from, out);
         if self.links.observer == Some(from) {
-            self.links.send_heartbeat(now, self.config.period, out);
+            self.links.send_heartbeat(now, self.period(), out);
         }
         self.broadcasts.repeat_to(from, out);
     }
@@ -200,7 +207,7 @@ impl Member {
     /// announced, and then [`close_gap`](Self::close_gap) finds the right one.
     pub(super) fn on_new_observer(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
         self.links.observer = Some(from);
-        self.links.send_heartbeat(now, self.config.period, out);
+        self.links.send_heartbeat(now, self.period(), out);
     }
 
     /// Replaces neighbours that are known to be dead.
@@ -213,7 +220,7 @@ impl Member {
         let is_dead = |node| self.dead.contains(node);
         if self.links.observer.is_some_and(is_dead) {
             self.links.observer = order.successor(universe, me, is_dead);
-            self.links.send_heartbeat(now, self.config.period, out);
+            self.links.send_heartbeat(now, self.period(), out);
             self.inquiries.ask_again(now);
         }
         if self.links.emitter.is_some_and(is_dead) {
@@ -230,7 +237,7 @@ impl Member {
         let emitter = order.predecessor(universe, me, is_dead);
         if observer != self.links.observer {
             self.links.observer = observer;
-            self.links.send_heartbeat(now, self.config.period, out);
+            self.links.send_heartbeat(now, self.period(), out);
         }
         if emitter != self.links.emitter {
             self.watch(now, emitter, out);

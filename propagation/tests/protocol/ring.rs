@@ -21,6 +21,29 @@ fn one_heartbeat_per_period_goes_to_the_successor() {
 }
 
 #[test]
+fn the_ring_is_slow_until_the_ranks_are_ready_and_suspects_as_fast() {
+    let slow = Config { launch_period: 25 * MS, ..config(2, 8, Some(0)) };
+    let mut member = Member::new(slow, [], Time::ZERO);
+    let beats = |member: &mut Member, until: u64| {
+        let (mut out, mut at) = (vec![], vec![]);
+        while member.next_deadline() <= Time::from_millis(until) {
+            let now = member.next_deadline();
+            member.tick(now, &mut out);
+            let is_beat = |action: &Action| matches!(action, Action::Send { message: Message::Heartbeat { .. }, .. });
+            at.extend(out.drain(..).filter(is_beat).map(|_| now.as_millis()));
+        }
+        at
+    };
+    assert_eq!(beats(&mut member, 60), [0, 25, 50]);
+    let mut out = vec![];
+    member.ready(61 * MS, &mut out);
+    assert_eq!(beats(&mut member, 99), [71, 81, 91]);
+    assert_eq!(member.suspect(), None);
+    member.tick(125 * MS, &mut out);
+    assert_eq!(member.suspect(), Some(1));
+}
+
+#[test]
 fn heartbeats_keep_step_when_a_tick_is_a_little_late_but_never_come_in_bursts() {
     let mut solo = Solo::new(2, 8, None);
     solo.pause(13).call(Member::tick);

@@ -49,7 +49,7 @@ impl Feed {
     /// Listens under the node's name, for callers with the key at this place.
     ///
     /// # Errors
-    /// If the name is taken or the system refuses.
+    /// If the system refuses.
     pub fn new(job: &str, node: NodeId, key: ToolKey, place: Place) -> io::Result<Self> {
         let name = name_of(PREFIX, nix::unistd::getuid().as_raw(), job, node);
         let door = Door::open(&name, Token::Feed, place)?;
@@ -58,7 +58,7 @@ impl Feed {
 
     /// The descriptor that becomes readable when a caller connects.
     #[must_use]
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.door.descriptor()
     }
 

@@ -292,7 +292,7 @@ impl Server {
     /// Listens under the node's name, for callers with the key at this place.
     ///
     /// # Errors
-    /// If the name is taken or the system refuses.
+    /// If the system refuses.
     pub fn new(job: &str, node: NodeId, key: ToolKey, place: Place) -> io::Result<Self> {
         let name = socket_name(nix::unistd::getuid().as_raw(), job, node);
         let door = Door::open(&name, Token::Status, place)?;
@@ -301,7 +301,7 @@ impl Server {
 
     /// The descriptor that becomes readable when a caller connects.
     #[must_use]
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.door.descriptor()
     }
 

@@ -13,5 +13,7 @@ pub fn config(startup: &Startup) -> Config {
         // Every node falls back in the same way.
         ring => RingOrder::new(ring.to_vec()).unwrap_or_default(),
     };
-    Config { incarnation: startup.incarnation, order, strategy: parameters.strategy, ..config }
+    // While the ranks start, four heartbeats in a timeout are enough: a failure ends the job then anyway.
+    let launch_period = parameters.period.max(parameters.timeout / 4);
+    Config { incarnation: startup.incarnation, order, strategy: parameters.strategy, launch_period, ..config }
 }

@@ -18,12 +18,16 @@ use std::time::Duration;
 use node_abi::versions::Refusal;
 use propagation::{Message, NodeId, Time};
 
-/// Interval of a waiting node's calls.
+/// Interval of a waiting node's calls until node 0 has answered; after each answer it doubles.
 const CALL_INTERVAL: Duration = Duration::from_millis(20);
+/// Its maximum: a lost roster is sent again after so long.
+const LONGEST_INTERVAL: Duration = Duration::from_millis(320);
 /// How long node 0 waits for further refusals after the first.
 const LAST_REFUSALS: Duration = Duration::from_secs(1);
 /// Number of addresses in one datagram of the roster: 64 IPv6 addresses fit into a usual frame of 1500 bytes.
 const PART: usize = 64;
+/// The same if all are IPv4.
+const PART_OF_IPV4: usize = 160;
 
 /// An action for the caller of this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +82,7 @@ impl Rendezvous {
             answered_from: None,
             parts: Vec::new(),
             next_call: now,
+            interval: CALL_INTERVAL,
             fails_at: now + limit,
             limit,
         })
@@ -177,9 +182,10 @@ impl Leader {
 /// The roster as messages.
 #[must_use]
 pub fn roster_messages(roster: &[SocketAddr]) -> Vec<Message> {
-    let parts = u16::try_from(roster.len().div_ceil(PART)).unwrap_or(u16::MAX);
+    let part = if roster.iter().all(SocketAddr::is_ipv4) { PART_OF_IPV4 } else { PART };
+    let parts = u16::try_from(roster.len().div_ceil(part)).unwrap_or(u16::MAX);
     (0u16..)
-        .zip(roster.chunks(PART))
+        .zip(roster.chunks(part))
         .map(|(part, addresses)| Message::Roster { part, parts, addresses: addresses.to_vec() })
         .collect()
 }
@@ -194,6 +200,7 @@ pub struct Caller {
     answered_from: Option<SocketAddr>,
     parts: Vec<Option<Vec<SocketAddr>>>,
     next_call: Time,
+    interval: Duration,
     fails_at: Time,
     limit: Duration,
 }
@@ -201,7 +208,11 @@ pub struct Caller {
 impl Caller {
     fn heard(&mut self, address: SocketAddr, message: &Message, out: &mut Vec<Step>) {
         let (part, parts, addresses) = match message {
-            Message::Hello { .. } => return self.answered(address),
+            Message::Hello { .. } => {
+                // Node 0 knows this node now, and will send the roster unasked.
+                self.interval = (self.interval * 2).min(LONGEST_INTERVAL);
+                return self.answered(address);
+            }
             Message::Roster { part, parts, addresses } => (usize::from(*part), usize::from(*parts), addresses),
             _ => return,
         };
@@ -235,7 +246,7 @@ impl Caller {
         if now >= self.fails_at {
             out.push(Step::NoAnswer);
         } else if now >= self.next_call {
-            self.next_call = now + CALL_INTERVAL;
+            self.next_call = now + self.interval;
             let hello = Message::Hello { node: self.me, port: self.port };
             out.extend(self.addresses.iter().map(|address| Step::Send(0, *address, hello.clone())));
         }
