@@ -207,6 +207,7 @@ mod tests {
             node: Some(2),
             host: Some("h3".into()),
             rank: Some(5),
+            replica: None,
             age_us: 2_500_000,
             reason: "signal:9".into(),
             ..Dead::default()

@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn dead(node: u32, at_us: u64) -> Record {
-        record("a@1", at_us, node, Event::RankDead { rank: 5, on: 2, reason: "signal:9".into(), by: 2 })
+        record("a@1", at_us, node, Event::RankDead { rank: 5, replica: None, on: 2, reason: "signal:9".into(), by: 2 })
     }
 
     #[test]

@@ -124,7 +124,8 @@ fn write_ranks(text: &mut String, report: &Report) -> fmt::Result {
     writeln!(text, "  {:>8} {:>8}  PHASE", "RANK", "PID")?;
     for rank in &report.ranks {
         let dead = if rank.dead { ", dead" } else { "" };
-        writeln!(text, "  {:>8} {:>8}  {}{dead}", rank.rank, rank.pid, rank.phase)?;
+        let replica = rank.replica.map_or_else(String::new, |replica| format!(", {replica}"));
+        writeln!(text, "  {:>8} {:>8}  {}{dead}{replica}", rank.rank, rank.pid, rank.phase)?;
     }
     Ok(())
 }
@@ -179,7 +180,12 @@ fn write_dead(text: &mut String, report: &Report) -> fmt::Result {
         let who = dead.rank.map_or_else(|| "the node".into(), |rank| format!("rank {rank}"));
         let (node, since) = (number(dead.node), span(dead.age_us));
         let (source, suspector) = (number(dead.source), number(dead.suspector));
-        writeln!(text, "  {who:>12} {node:>12} {since:>10}  {:<20} {source:>12} {suspector:>12}", dead.reason)?;
+        let replica = dead.replica.map_or_else(String::new, |replica| format!("  ({replica})"));
+        writeln!(
+            text,
+            "  {who:>12} {node:>12} {since:>10}  {:<20} {source:>12} {suspector:>12}{replica}",
+            dead.reason
+        )?;
     }
     if report.dead_total > report.dead.len() {
         writeln!(text, "  and {} more", report.dead_total - report.dead.len())?;
@@ -196,7 +202,8 @@ fn list(title: &str, counters: &std::collections::BTreeMap<String, u64>) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdma_heartbeat::report::status::{Dead, Held};
+    use node_abi::segment::replicas::ReplicaOf;
+    use rdma_heartbeat::report::status::{Dead, Held, LocalRank};
 
     fn ring_of(universe: u32, order: &[u32], dead: &[u32]) -> String {
         let dead = dead.iter().map(|node| Dead { node: Some(*node), ..Dead::default() });
@@ -227,6 +234,25 @@ mod tests {
         let text = describe(&Report { loggers: vec![held], ..Report::default() });
         assert!(text.contains("    rank 3           20          2          120          100\n"), "{text}");
         assert!(!describe(&Report::default()).contains("DETERMINANTS"));
+    }
+
+    #[test]
+    fn processes_are_named_as_replicas() {
+        let of = |of, index| Some(ReplicaOf { of, index });
+        let rank = LocalRank { rank: 5, pid: 77, phase: "running".into(), dead: false, replica: of(1, 1) };
+        let dead = Dead {
+            node: Some(0),
+            host: None,
+            rank: Some(2),
+            replica: of(2, 0),
+            age_us: 0,
+            reason: "signal:9".into(),
+            source: None,
+            suspector: None,
+        };
+        let text = describe(&Report { ranks: vec![rank], dead: vec![dead], dead_total: 1, ..Report::default() });
+        assert!(text.contains("       5       77  running, replica 1 of rank 1\n"), "{text}");
+        assert!(text.contains("(replica 0 of rank 2)\n"), "{text}");
     }
 
     /// Whatever number of nodes an answer names, it costs no memory.

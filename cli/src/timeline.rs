@@ -4,9 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use node_abi::segment::replicas::ReplicaOf;
 use platform::terminal;
 use rdma_heartbeat::history::{Event, Measure, Record, between, span};
 use recommended_group::report::Verdict;
+
+/// Maximum number of ranks named in a line.
+const NAMED: usize = 8;
 
 /// The whole text, job by job.
 #[must_use]
@@ -105,14 +109,17 @@ fn describe(record: &Record) -> String {
         }
         Event::Asked { peer } => format!("asks {}, which is suspected, for a sign of life", named(peer)),
         Event::Spared { peer } => format!("{} has given a sign of life", named(peer)),
-        Event::RankDead { rank, on, reason, by } => {
+        Event::RankDead { rank, replica, on, reason, by } => {
             let (on, by) = (named(on), named(by));
-            format!("knows that rank {rank} of {on} is dead ({}), declared by {by}", reason_text(reason))
+            let rank = rank_text(*rank, *replica);
+            format!("knows that {rank} of {on} is dead ({}), declared by {by}", reason_text(reason))
         }
-        Event::NodeDead { peer, reason, by, suspector, ranks } => {
+        Event::NodeDead { peer, reason, by, suspector, ranks, replicas } => {
             let seen = suspector.map_or_else(String::new, |node| format!(", suspected by {}", named(&node)));
             let (peer, by) = (named(peer), named(by));
             let with = if ranks.is_empty() { String::new() } else { format!(" with {}", ranks_text(ranks)) };
+            let are: Vec<_> = replicas.iter().take(NAMED).map(ToString::to_string).collect();
+            let with = if are.is_empty() { with } else { format!("{with} ({})", are.join(", ")) };
             format!("knows that {peer}{with} is dead ({}), declared by {by}{seen}", reason_text(reason))
         }
         Event::Fenced { rank } => format!("kills rank {rank}"),
@@ -134,6 +141,11 @@ fn describe(record: &Record) -> String {
             format!("rank {rank} leaves the group, says rank {by}: {}", failure(*verdict, *reply_us, *threshold_us))
         }
         Event::Returned { rank, by, .. } => format!("rank {rank} comes back to the group, says rank {by}"),
+        Event::Replica { rank, replica } => format!("rank {rank} is {replica}"),
+        Event::Finding { rank, replica, kind: _, sentence, count } => {
+            let more = if *count > 1 { format!(" (its {count}. finding)") } else { String::new() };
+            format!("{} has found{more}: {sentence}", rank_text(*rank, Some(*replica)))
+        }
         Event::Late { us } => format!("ringwatchd did not run for {}", span(*us)),
         Event::Omitted { records } => format!("{records} records before this moment are not kept"),
         Event::Measured { what, counts } => {
@@ -174,8 +186,12 @@ pub fn reason_text(reason: &str) -> String {
     }
 }
 
+/// A process, with the replica that it is.
+fn rank_text(rank: u32, replica: Option<ReplicaOf>) -> String {
+    replica.map_or_else(|| format!("rank {rank}"), |replica| format!("rank {rank} ({replica})"))
+}
+
 fn ranks_text(ranks: &[u32]) -> String {
-    const NAMED: usize = 8;
     let names: Vec<_> = ranks.iter().take(NAMED).map(u32::to_string).collect();
     let more = if ranks.len() > NAMED { format!(" and {} more", ranks.len() - NAMED) } else { String::new() };
     format!("rank{} {}{more}", if ranks.len() == 1 { "" } else { "s" }, names.join(", "))
@@ -225,7 +241,9 @@ fn death(records: &[&Record], index: usize) -> Option<String> {
         return None;
     }
     let (who, ranks) = match &declared.event {
-        Event::RankDead { rank, on, .. } => (format!("rank {rank} of {}", named(declared, *on)), vec![*rank]),
+        Event::RankDead { rank, replica, on, .. } => {
+            (format!("{} of {}", rank_text(*rank, *replica), named(declared, *on)), vec![*rank])
+        }
         Event::NodeDead { peer, ranks, .. } => (named(declared, *peer), ranks.clone()),
         _ => return None,
     };
@@ -324,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_death_is_told_step_by_step_and_in_one_sentence() {
-        let dead = |on| Event::RankDead { rank: 5, on, reason: "signal:9".into(), by: 2 };
+        let dead = |on| Event::RankDead { rank: 5, replica: None, on, reason: "signal:9".into(), by: 2 };
         let error = |rank| Event::Error { rank, class: "MPI_ERR_PROC_FAILED".into(), function: "MPI_Barrier".into() };
         let records = [
             record(1000, 2, Event::Observed { rank: 5, reason: "signal:9".into() }),
@@ -365,7 +383,14 @@ mod tests {
             record(
                 5200,
                 0,
-                Event::NodeDead { peer: 1, reason: "silent".into(), by: 0, suspector: Some(2), ranks: vec![2, 3] },
+                Event::NodeDead {
+                    peer: 1,
+                    reason: "silent".into(),
+                    by: 0,
+                    suspector: Some(2),
+                    ranks: vec![2, 3],
+                    replicas: Vec::new(),
+                },
             ),
             record(5400, 1, Event::Fenced { rank: 3 }),
         ];

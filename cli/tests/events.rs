@@ -246,7 +246,7 @@ fn what_stands_in_a_file_acts_on_no_terminal() {
     let error = Event::Error { rank: 1, class: strange.into(), function: strange.into() };
     let records = [
         record(Event::Observed { rank: 2, reason: strange.into() }),
-        record(Event::RankDead { rank: 2, on: 0, reason: strange.into(), by: 1 }),
+        record(Event::RankDead { rank: 2, replica: None, on: 0, reason: strange.into(), by: 1 }),
         record(Event::Raised { rank: 1, dead: vec![2] }),
         record(error),
         record(Event::Ended { why: strange.into() }),

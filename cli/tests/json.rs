@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use node_abi::segment::replicas::ReplicaOf;
 use rdma_heartbeat::history::{Event, Measure, Record, VERSION};
 use rdma_heartbeat::report::status::{
     self, Dead, GroupRow, GroupView, Held, LocalRank, Replacement, Report, SenderLog,
@@ -43,7 +44,7 @@ fn keys(value: &Value) -> BTreeSet<String> {
 
 /// The event after this one, with all its fields: a new one must be added here, or this does not compile.
 fn next(event: &Event) -> Option<Event> {
-    let word = String::from("word");
+    let (word, replica) = (String::from("word"), ReplicaOf { of: 1, index: 1 });
     Some(match event {
         Event::Started { .. } => Event::Watching { emitter: Some(1), observer: Some(1) },
         Event::Watching { .. } => Event::Observed { rank: 1, reason: word },
@@ -52,8 +53,15 @@ fn next(event: &Event) -> Option<Event> {
         Event::ConnectionLost { .. } => Event::Suspected { peer: 1, silent_us: Some(1) },
         Event::Suspected { .. } => Event::Asked { peer: 1 },
         Event::Asked { .. } => Event::Spared { peer: 1 },
-        Event::Spared { .. } => Event::RankDead { rank: 1, on: 1, reason: word, by: 1 },
-        Event::RankDead { .. } => Event::NodeDead { peer: 1, reason: word, by: 1, suspector: Some(1), ranks: vec![1] },
+        Event::Spared { .. } => Event::RankDead { rank: 1, replica: Some(replica), on: 1, reason: word, by: 1 },
+        Event::RankDead { .. } => Event::NodeDead {
+            peer: 1,
+            reason: word,
+            by: 1,
+            suspector: Some(1),
+            ranks: vec![1],
+            replicas: vec![replica],
+        },
         Event::NodeDead { .. } => Event::Fenced { rank: 1 },
         Event::Fenced { .. } => Event::RuntimeFenced { pid: 1 },
         Event::RuntimeFenced { .. } => Event::Held,
@@ -73,7 +81,9 @@ fn next(event: &Event) -> Option<Event> {
             threshold_us: Some(1),
         },
         Event::Evicted { .. } => Event::Returned { group: 1, rank: 1, by: 1, counter: 1 },
-        Event::Returned { .. } => Event::Late { us: 1 },
+        Event::Returned { .. } => Event::Replica { rank: 1, replica },
+        Event::Replica { .. } => Event::Finding { rank: 1, replica, kind: word.clone(), sentence: word, count: 1 },
+        Event::Finding { .. } => Event::Late { us: 1 },
         Event::Late { .. } => Event::Omitted { records: 1 },
         Event::Omitted { .. } => Event::Measured { what: Measure::Silence, counts: vec![(1, 1)] },
         Event::Measured { .. } => Event::Farewell { period_us: 1, heard: 1, lost: 1 },
@@ -121,7 +131,7 @@ fn the_fields_of_a_report_are_documented() {
     };
     let report = Report {
         dead: vec![Dead::default()],
-        ranks: vec![LocalRank { rank: 0, pid: 0, phase: String::new(), dead: false }],
+        ranks: vec![LocalRank { rank: 0, pid: 0, phase: String::new(), dead: false, replica: None }],
         loggers: vec![Held { rank: 0, determinants: 0, bytes: 0, last: 0, trimmed: 0 }],
         replacements: vec![Replacement { rank: 0, spare: 1, pid: 0, events: 0, left: 0 }],
         sender_logs: vec![SenderLog { rank: 0, pid: 0, bytes: 0, limit: 0 }],

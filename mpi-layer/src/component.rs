@@ -378,7 +378,7 @@ pub fn init_done() {
             "ringwatch: this Open MPI lacks a function to report failures at once; they arrive as PMIx events, some milliseconds later",
         );
     }
-    recovery::begin();
+    recovery::begin(&rank.segment, rank.slot);
 }
 
 /// Handles the begin of `MPI_Finalize`.

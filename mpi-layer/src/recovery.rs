@@ -2,15 +2,21 @@
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use checkpoints::table::Table;
 use message_logging::checkpointing;
 use node_abi::rank_parameters;
+use node_abi::segment::Segment;
+use node_abi::segment::replicas::ReplicaOf;
 use openmpi_internals::loaded;
+use platform::clock;
 use platform::say::say;
-use replication::machine::OnMismatch;
+use replicated_ranks::tell::Tell;
+use replication::machine::{Bound, OnMismatch};
 use replication::method::Method;
+use replication::replicas::Replica;
 pub use virtual_ranks::carrier::note_death;
 
 use crate::properties::communicators;
@@ -27,6 +33,8 @@ const END: c_int = 0;
 /// It goes on.
 const REPORT: c_int = 1;
 
+/// The slot of this rank in its node's segment.
+static SLOT: OnceLock<(&Segment, u32)> = OnceLock::new();
 static RECOVERY: AtomicI32 = AtomicI32::new(NONE);
 static SPARES: AtomicI32 = AtomicI32::new(0);
 /// In MiB.
@@ -38,6 +46,9 @@ static REPLICAS: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 /// A place in [`METHODS`].
 static METHOD: AtomicI32 = AtomicI32::new(3);
 static ON_MISMATCH: AtomicI32 = AtomicI32::new(END);
+/// In MiB.
+static MEMORY: AtomicI32 = AtomicI32::new(64);
+static UNVERIFIED: AtomicI32 = AtomicI32::new(4096);
 /// A text, or null.
 static CORRUPT: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -83,6 +94,11 @@ pub fn register_parameters(component: *const c_void) {
     text(rank_parameters::REPLICAS, &REPLICAS);
     choice(rank_parameters::REPLICAS_METHOD, &methods, &METHOD);
     choice(rank_parameters::REPLICAS_ON_MISMATCH, &answers, &ON_MISMATCH);
+    let number = |one: rank_parameters::Definition, storage: &'static AtomicI32| {
+        loaded::register_number(component, one.name, one.help, storage);
+    };
+    number(rank_parameters::REPLICAS_MEMORY, &MEMORY);
+    number(rank_parameters::REPLICAS_UNVERIFIED, &UNVERIFIED);
     text(rank_parameters::CORRUPT, &CORRUPT);
 }
 
@@ -94,11 +110,12 @@ fn text(parameter: &AtomicPtr<c_char>) -> Option<&'static CStr> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Starts the recovery that the parameters select. At the end of `MPI_Init`, in a served rank.
-pub fn begin() {
-    let (name, begun) = match RECOVERY.load(Ordering::Relaxed) {
-        LOG => ("message logging", begin_logging as fn() -> Result<(), String>),
-        REPLICATE => ("replication", begin_replication as fn() -> Result<(), String>),
+/// Starts the recovery that the parameters select. At the end of `MPI_Init`, in a served rank with this slot.
+pub fn begin(segment: &'static Segment, slot: u32) {
+    let recovery = RECOVERY.load(Ordering::Relaxed);
+    let name = match recovery {
+        LOG => "message logging",
+        REPLICATE => "replication",
         _ => return,
     };
     if !communicators::is_scope_local() {
@@ -106,7 +123,9 @@ pub fn begin() {
             "there is no {name} with another error scope than local: leave coll_ringwatch_error_scope as it is"
         ));
     }
-    if let Err(reason) = begun() {
+    let _ = SLOT.set((segment, slot));
+    let begun = if recovery == LOG { begin_logging() } else { begin_replication() };
+    if let Err(reason) = begun {
         if !reason.is_empty() {
             say(&format!("ringwatch: there is no {name}: {reason}"));
         }
@@ -121,7 +140,24 @@ fn begin_logging() -> Result<(), String> {
     message_logging::start::begin(message_logging::start::Settings { spares, log_limit, checkpoints })
 }
 
+/// The value of a parameter that is a positive number.
+///
+/// # Errors
+/// A sentence at the first rank, and nothing at others.
+fn positive(definition: rank_parameters::Definition, parameter: &AtomicI32) -> Result<u64, String> {
+    match parameter.load(Ordering::Relaxed) {
+        number @ 1.. => Ok(number as u64),
+        number if is_first() => {
+            let name = definition.name.to_string_lossy();
+            Err(format!("{}_{name} is a number above 0, not {number}", definition.component))
+        }
+        _ => Err(String::new()),
+    }
+}
+
 fn begin_replication() -> Result<(), String> {
+    let memory = positive(rank_parameters::REPLICAS_MEMORY, &MEMORY)?;
+    let unverified = positive(rank_parameters::REPLICAS_UNVERIFIED, &UNVERIFIED)?;
     let words = |parameter, default: &str| text(parameter).map_or(default.into(), |text| text.to_string_lossy().into());
     let method = METHODS.get(METHOD.load(Ordering::Relaxed) as usize).map_or(Method::AsyncHash, |(method, _)| *method);
     let is_reported = ON_MISMATCH.load(Ordering::Relaxed) == REPORT;
@@ -129,14 +165,34 @@ fn begin_replication() -> Result<(), String> {
         replicas: words(&REPLICAS, rank_parameters::REPLICAS.default),
         method,
         on_mismatch: if is_reported { OnMismatch::Report } else { OnMismatch::End },
+        bound: Bound { unverified, kept: memory << 20 },
+        tell: Tell { replica: note_replica, finding: note_finding },
         corrupt: words(&CORRUPT, ""),
     })
 }
 
+/// Notes for tools which replica this process is.
+fn note_replica(Replica { rank, index }: Replica) {
+    if let Some((segment, slot)) = SLOT.get() {
+        segment.note_replica(*slot, ReplicaOf { of: rank, index: index.into() });
+    }
+}
+
+/// Notes for tools what this replica has found.
+fn note_finding(kind: &str, sentence: &str) {
+    if let Some((segment, slot)) = SLOT.get() {
+        segment.note_finding(*slot, kind, sentence, clock::now());
+    }
+}
+
 /// Ends a rank for a reason common to all ranks. The first rank prints it.
 fn end(reason: &str) -> ! {
-    if std::env::var("PMIX_RANK").is_ok_and(|rank| rank == "0") {
+    if is_first() {
         say(&format!("ringwatch: {reason}"));
     }
     std::process::exit(1);
+}
+
+fn is_first() -> bool {
+    std::env::var("PMIX_RANK").is_ok_and(|rank| rank == "0")
 }

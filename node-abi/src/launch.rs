@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::greeting::Place;
 use crate::hosts::Hosts;
+use crate::segment::replicas::ReplicaOf;
 use crate::versions::{Contact, RELEASE};
 
 /// Version of the data in this module; both ends must carry the same one.
@@ -330,6 +331,8 @@ pub enum FromDaemon {
         /// One sentence for the log.
         why: String,
     },
+    /// Which processes of the job are which replicas; at node 0, for sentences.
+    Replicas(Vec<(u32, ReplicaOf)>),
     /// Kept by the plugin for the next incarnation, which answers queries.
     Learned(Known),
     /// A node was declared dead.

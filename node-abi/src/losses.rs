@@ -5,6 +5,7 @@ use std::time::Duration;
 use propagation::{NodeReason, RankReason};
 
 use crate::parameters::show;
+use crate::segment::replicas::ReplicaOf;
 
 /// Maximum number of ranks named in a line.
 const NAMED: usize = 16;
@@ -27,9 +28,16 @@ pub enum After {
     InInit,
 }
 
-/// The message about a lost rank: `who` is its name, such as `rank 5`.
+/// The message about a lost rank: `who` is its name, such as `rank 5`, and `replica` which replica it was, if any.
 #[must_use]
-pub fn of_rank(who: &str, host: &str, reason: RankReason, limits: Limits, after: After) -> String {
+pub fn of_rank(
+    who: &str,
+    replica: Option<ReplicaOf>,
+    host: &str,
+    reason: RankReason,
+    limits: Limits,
+    after: After,
+) -> String {
     let what = match reason {
         RankReason::Exited { status } => format!("exited with status {status} without MPI_Finalize"),
         RankReason::Signaled { signal } => format!("was killed by signal {signal}"),
@@ -42,7 +50,8 @@ pub fn of_rank(who: &str, host: &str, reason: RankReason, limits: Limits, after:
         RankReason::DumpsCore { signal: 0 } => "has crashed and dumps core".into(),
         RankReason::DumpsCore { signal } => format!("was killed by signal {signal} and dumps core"),
     };
-    format!("{who} on {host} {what}; {}", rest(after))
+    let replica = replica.map_or_else(String::new, |replica| format!(" ({replica})"));
+    format!("{who}{replica} on {host} {what}; {}", rest(after))
 }
 
 /// The message about a lost node with these ranks; `None` if it has left in order, which is no loss.
@@ -105,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_line_says_who_where_why_and_how_many_go_on() {
-        let rank = |reason, count| of_rank("rank 5", "h3", reason, LIMITS, After::GoOn(count));
+        let rank = |reason, count| of_rank("rank 5", None, "h3", reason, LIMITS, After::GoOn(count));
         assert_eq!(rank(RankReason::Signaled { signal: 9 }, 7), "rank 5 on h3 was killed by signal 9; 7 ranks go on");
         assert_eq!(rank(RankReason::Stopped, 1), "rank 5 on h3 was stopped for more than 400ms; 1 rank goes on");
         assert_eq!(
@@ -125,7 +134,10 @@ mod tests {
             "node h3 was lost: its runtime daemon (prted) ended or was stopped; 6 ranks go on"
         );
         assert_eq!(node(&["4"], NodeReason::Left), None);
-        let early = of_rank("rank 5", "h3", RankReason::Reported, LIMITS, After::InInit);
+        let replica = Some(ReplicaOf { of: 1, index: 1 });
+        let killed = of_rank("rank 5", replica, "h3", RankReason::Stopped, LIMITS, After::GoOn(7));
+        assert_eq!(killed, "rank 5 (replica 1 of rank 1) on h3 was stopped for more than 400ms; 7 ranks go on");
+        let early = of_rank("rank 5", None, "h3", RankReason::Reported, LIMITS, After::InInit);
         assert_eq!(early, "rank 5 on h3 ended, as the runtime reports; not every rank has left MPI_Init");
     }
 }

@@ -81,6 +81,20 @@ pub const REPLICAS_ON_MISMATCH: Definition = Definition {
     default: "end",
     help: c"What happens when replicas differ and no majority settles it: the job ends (end), or it goes on with the data of the first replica (report). A sentence says what differs",
 };
+/// How much of what was sent is kept.
+pub const REPLICAS_MEMORY: Definition = Definition {
+    component: "hook_ringwatch",
+    name: c"replicas_memory",
+    default: "64",
+    help: c"MiB of sent messages that a replica keeps until all receivers have verified them; beyond that its next send waits",
+};
+/// How much of what was received is not verified.
+pub const REPLICAS_UNVERIFIED: Definition = Definition {
+    component: "hook_ringwatch",
+    name: c"replicas_unverified",
+    default: "4096",
+    help: c"Messages that a replica has received and that are not verified yet; at this number its next receive waits until one is",
+};
 /// Bits that are flipped.
 pub const CORRUPT: Definition = Definition {
     component: "hook_ringwatch",
@@ -90,7 +104,7 @@ pub const CORRUPT: Definition = Definition {
 };
 
 /// All of them.
-pub const DEFINITIONS: [Definition; 10] = [
+pub const DEFINITIONS: [Definition; 12] = [
     ERROR_SCOPE,
     ERROR_UNIFORM,
     RECOVERY,
@@ -100,6 +114,8 @@ pub const DEFINITIONS: [Definition; 10] = [
     REPLICAS,
     REPLICAS_METHOD,
     REPLICAS_ON_MISMATCH,
+    REPLICAS_MEMORY,
+    REPLICAS_UNVERIFIED,
     CORRUPT,
 ];
 

@@ -20,14 +20,15 @@
 //!     28     4  slots: number in use (atomic, released after the rank)
 //!     32     4  jobs: number of spawned jobs (atomic, released after the job)
 //!     36     4  beat at: time of the last turn of that loop, in microseconds (atomic)
-//!     40    24  reserved
+//!     40     4  news of replicas (atomic): incremented by a rank that has noted which replica it is, or a finding
+//!     44    20  reserved
 //!     64  8*16k spawned jobs: number of the first rank u32, number of the job u32
-//! 131136 152*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes),
+//! 131136 432*n  slots: pid u32, phase u32, rank u32, changed defaults u32, lifeline (a robust lock, 40 bytes),
 //!               raised u32: log entries that the rank has reported to MPI, raised at u32: when, in microseconds,
 //!               errors u32: errors of MPI noted, times two, odd while one is being written, error at u32: when the last
 //!               was raised, its class (36 bytes of text), the function that raised it (36 bytes of text), held u32: whether
 //!               ringwatchd has stopped the process, call u32 (atomic): whether the rank must read the log, set after each entry
-//!               of the log, and by the rank itself
+//!               of the log, and by the rank itself; and what `replicas` says (276 bytes)
 //!      …   8*c  log: kind u32, id u32
 //! ```
 
@@ -64,13 +65,15 @@ pub const SPARE_ENTRIES: u32 = 64 << 10;
 /// Maximum number of spawned jobs in a segment.
 pub const MOST_JOBS: u32 = 16 << 10;
 
+pub mod replicas;
+
 const MAGIC: u64 = u64::from_le_bytes(*b"rngwtch7");
 /// Offset of the flags.
 const FLAGS: usize = 24;
 const JOBS: usize = 64;
 const JOB: usize = 8;
 const HEADER: usize = JOBS + JOB * MOST_JOBS as usize;
-const SLOT: usize = 152;
+const SLOT: usize = 432;
 const ENTRY: usize = 8;
 /// Offset of the lifeline in a slot.
 const LIFELINE: usize = 16;
@@ -385,42 +388,63 @@ impl Segment {
     /// one thread may call it at a time. Names are stored up to the first invalid character.
     pub fn note_error(&self, slot: u32, class: &str, function: &str, now: Duration) {
         let offset = self.slot_offset(slot) + ERROR;
-        let errors = self.word(offset).load(Ordering::Relaxed) & !1;
-        self.word(offset).store(errors | 1, Ordering::Relaxed);
-        fence(Ordering::Release);
-        self.word(offset + 4).store(clock_word(now), Ordering::Relaxed);
-        self.write_name(offset + 8, class);
-        self.write_name(offset + 8 + NAME, function);
-        self.word(offset).store(errors.wrapping_add(2), Ordering::Release);
+        self.note(offset, now, || {
+            self.write_text::<NAME>(offset + 8, class, is_of_a_name);
+            self.write_text::<NAME>(offset + 8 + NAME, function, is_of_a_name);
+        });
     }
 
     /// The last error that a rank has noted, if it is not one of the first `known` and is not being written.
     #[must_use]
     pub fn error_after(&self, slot: u32, known: u32, now: Duration) -> Option<RaisedError> {
         let offset = self.slot_offset(slot) + ERROR;
-        let errors = self.word(offset).load(Ordering::Acquire);
-        if errors / 2 == known || errors % 2 == 1 {
+        let read = |offset| self.read_text::<NAME>(offset, is_of_a_name);
+        let (count, at, (class, function)) =
+            self.noted_after(offset, known, now, || (read(offset + 8), read(offset + 8 + NAME)))?;
+        Some(RaisedError { count, at, class, function })
+    }
+
+    /// Writes a note that others read whole or not at all. Its first word counts notes, times two, and is odd while one
+    /// is being written; the second is the time.
+    fn note(&self, offset: usize, now: Duration, write: impl FnOnce()) {
+        let notes = self.word(offset).load(Ordering::Relaxed) & !1;
+        self.word(offset).store(notes | 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.word(offset + 4).store(clock_word(now), Ordering::Relaxed);
+        write();
+        self.word(offset).store(notes.wrapping_add(2), Ordering::Release);
+    }
+
+    /// The last note, with its number and its time, if it is not one of the first `known` and is not being written.
+    fn noted_after<T>(
+        &self,
+        offset: usize,
+        known: u32,
+        now: Duration,
+        read: impl FnOnce() -> T,
+    ) -> Option<(u32, Duration, T)> {
+        let notes = self.word(offset).load(Ordering::Acquire);
+        if notes / 2 == known || notes % 2 == 1 {
             return None;
         }
         let at = time_of(self.word(offset + 4).load(Ordering::Relaxed), now);
-        let (class, function) = (self.read_name(offset + 8), self.read_name(offset + 8 + NAME));
+        let note = read();
         fence(Ordering::Acquire);
-        let same = self.word(offset).load(Ordering::Relaxed) == errors;
-        same.then_some(RaisedError { count: errors / 2, at, class, function })
+        (self.word(offset).load(Ordering::Relaxed) == notes).then_some((notes / 2, at, note))
     }
 
-    fn write_name(&self, offset: usize, name: &str) {
-        let mut bytes = [0; NAME];
-        bytes.iter_mut().zip(name.bytes().take_while(is_of_a_name)).for_each(|(place, byte)| *place = byte);
+    fn write_text<const LENGTH: usize>(&self, offset: usize, text: &str, is_part: fn(&u8) -> bool) {
+        let mut bytes = [0; LENGTH];
+        bytes.iter_mut().zip(text.bytes().take_while(is_part)).for_each(|(place, byte)| *place = byte);
         for (index, word) in bytes.chunks_exact(4).enumerate() {
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
             self.word(offset + 4 * index).store(word, Ordering::Relaxed);
         }
     }
 
-    fn read_name(&self, offset: usize) -> String {
-        let words = (0..NAME / 4).map(|index| self.word(offset + 4 * index).load(Ordering::Relaxed).to_le_bytes());
-        words.flatten().take_while(is_of_a_name).map(char::from).collect()
+    fn read_text<const LENGTH: usize>(&self, offset: usize, is_part: fn(&u8) -> bool) -> String {
+        let words = (0..LENGTH / 4).map(|index| self.word(offset + 4 * index).load(Ordering::Relaxed).to_le_bytes());
+        words.flatten().take_while(is_part).map(char::from).collect()
     }
 
     /// First word of the lock of a slot: see [`crate::lifeline_lock`].

@@ -4,7 +4,7 @@
 const CLOSE: usize = 2;
 
 /// Parameters of the components in the ranks.
-pub const OF_RANKS: [&str; 10] = [
+pub const OF_RANKS: [&str; 12] = [
     "coll_ringwatch_error_scope",
     "coll_ringwatch_error_uniform",
     "hook_ringwatch_recovery",
@@ -14,6 +14,8 @@ pub const OF_RANKS: [&str; 10] = [
     "hook_ringwatch_replicas",
     "hook_ringwatch_replicas_method",
     "hook_ringwatch_replicas_on_mismatch",
+    "hook_ringwatch_replicas_memory",
+    "hook_ringwatch_replicas_unverified",
     "hook_ringwatch_corrupt",
 ];
 

@@ -8,6 +8,7 @@
 
 pub mod abi;
 pub mod btl;
+pub mod calls_by_name;
 pub mod classes;
 pub mod coll_module;
 pub mod comm_api;

@@ -91,7 +91,9 @@ pub struct Replacement {
 }
 
 /// A loaded object, and its dynamic section.
-struct LoadedObject {
+pub(crate) struct LoadedObject {
+    /// Its path; empty for the program.
+    pub(crate) path: String,
     base: usize,
     section: Vec<Entry>,
 }
@@ -182,7 +184,7 @@ unsafe fn bind(functions: &[Replacement], places: Places, mappings: &mut Mapping
 }
 
 /// Visits all loaded objects; none is loaded or unloaded meanwhile. Returns whether that was possible.
-fn for_each_object<F: FnMut(&LoadedObject)>(mut look: F) -> bool {
+pub(crate) fn for_each_object<F: FnMut(&LoadedObject)>(mut look: F) -> bool {
     unsafe extern "C" fn visit<F: FnMut(&LoadedObject)>(
         info: *mut libc::dl_phdr_info,
         _: usize,
@@ -201,7 +203,9 @@ fn for_each_object<F: FnMut(&LoadedObject)>(mut look: F) -> bool {
                     section.push(*next);
                     next = next.add(1);
                 }
-                LoadedObject { base, section }
+                let path = NonNull::new(info.dlpi_name.cast_mut());
+                let path = path.map(|path| CStr::from_ptr(path.as_ptr()).to_string_lossy().into_owned());
+                LoadedObject { path: path.unwrap_or_default(), base, section }
             })
         };
         let result = catch_unwind(AssertUnwindSafe(|| object.iter().for_each(look)));
@@ -273,6 +277,24 @@ impl LoadedObject {
                 .filter_map(|Place { address, .. }| Some((address, *ours.get(&address.read())?)))
                 .collect();
             mappings.write_all(found)
+        }
+    }
+
+    /// The names of the functions whose addresses the object has, with the places of these addresses.
+    ///
+    /// # Safety
+    /// An object that stays loaded.
+    pub(crate) unsafe fn functions(&self) -> Vec<(&CStr, *mut usize)> {
+        let (symbols, names) = (self.address::<Symbol>(SYMBOLS), self.address::<c_char>(NAMES));
+        let (Some(symbols), Some(names)) = (symbols, names) else { return Vec::new() };
+        // SAFETY: as required of the caller; symbols of the object, which have names.
+        unsafe {
+            let all = self.places(Places::Called).chain(self.places(Places::Known));
+            all.map(|place| {
+                let name = names.add((*symbols.add(place.symbol as usize)).name as usize);
+                (CStr::from_ptr(name), place.address)
+            })
+            .collect()
         }
     }
 
@@ -348,7 +370,7 @@ impl LoadedObject {
 
 /// Access rights of the memory of this process, in the order of addresses. Read at the first use.
 #[derive(Default)]
-struct Mappings(Vec<(Range<usize>, c_int)>);
+pub(crate) struct Mappings(Vec<(Range<usize>, c_int)>);
 
 impl Mappings {
     fn read() -> Self {
@@ -378,7 +400,7 @@ impl Mappings {
     ///
     /// # Safety
     /// Places of a loaded object whose values are addresses, and such values.
-    unsafe fn write_all(&mut self, mut values: Vec<(*mut usize, usize)>) -> Option<()> {
+    pub(crate) unsafe fn write_all(&mut self, mut values: Vec<(*mut usize, usize)>) -> Option<()> {
         // Another object has been loaded meanwhile.
         if values.iter().any(|(place, _)| self.protection(*place).is_none()) {
             *self = Self::read();

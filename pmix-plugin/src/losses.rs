@@ -1,12 +1,13 @@
 //! Reports each loss to the user, on prterun's standard error, and to the user's program.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{LazyLock, Mutex};
 
 use node_abi::loss_program::{self, Loss, Runner};
 use node_abi::losses::{After, Limits, node_reason, of_node, of_rank, rank_reason};
 use node_abi::parameters::{Settings, bad_program};
 use node_abi::segment::FLAG_ALL_READY;
+use node_abi::segment::replicas::ReplicaOf;
 use platform::clock;
 use platform::say::say;
 use propagation::{Fact, NodeId, Subject};
@@ -17,6 +18,9 @@ use crate::sync::lock;
 
 /// Ranks and nodes that are lost.
 static LOST: Mutex<(BTreeSet<u32>, BTreeSet<NodeId>)> = Mutex::new((BTreeSet::new(), BTreeSet::new()));
+
+/// Which processes are which replicas.
+static REPLICAS: Mutex<BTreeMap<u32, ReplicaOf>> = Mutex::new(BTreeMap::new());
 
 /// The thread that runs programs; none if the system has none left.
 static RUNNER: LazyLock<Option<Runner>> = LazyLock::new(|| Runner::start().ok());
@@ -30,6 +34,11 @@ pub fn check(settings: &Settings) -> Result<(), String> {
         "" => Ok(()),
         path => loss_program::check(path).map(drop).map_err(|why| bad_program(path, &why).to_string()),
     }
+}
+
+/// Sentences name these processes as replicas.
+pub fn note_replicas(replicas: Vec<(u32, ReplicaOf)>) {
+    lock(&REPLICAS).extend(replicas);
 }
 
 /// Handles a death that `ringwatchd` has reported, in prterun. Deaths caused by the job's end are no losses.
@@ -57,14 +66,20 @@ fn loss_of(job: &Job, fact: &Fact) -> Option<Loss> {
     match fact.subject {
         Subject::Rank { rank, node, reason } if ranks_lost.insert(rank) => {
             let after = after(job, ranks_lost);
-            let message = of_rank(&job.jobs.title_of(rank), &host(job, node), reason, limits, after);
+            let replica = lock(&REPLICAS).get(&rank).copied();
+            let message = of_rank(&job.jobs.title_of(rank), replica, &host(job, node), reason, limits, after);
             Some(loss("rank", node, vec![rank], rank_reason(reason), message, after))
         }
         Subject::Node { node, reason } if nodes_lost.insert(node) => {
             let on_node = job.launch.ranks_of(node).chain(job.jobs.spawned_ranks_of(node));
             let ranks: Vec<u32> =
                 on_node.filter(|rank| !job.has_ended_in_order(*rank) && ranks_lost.insert(*rank)).collect();
-            let titles: Vec<_> = ranks.iter().map(u32::to_string).collect();
+            let replicas = lock(&REPLICAS);
+            let title = |rank: &u32| match replicas.get(rank) {
+                Some(replica) => format!("{rank} = {replica}"),
+                None => rank.to_string(),
+            };
+            let titles: Vec<_> = ranks.iter().map(title).collect();
             let after = after(job, ranks_lost);
             let message = of_node(&host(job, node), &titles, reason, limits, after)?;
             Some(loss("node", node, ranks, node_reason(reason).to_owned(), message, after))

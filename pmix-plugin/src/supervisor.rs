@@ -174,6 +174,7 @@ fn receive(job: &Job, instance: &mut Instance, buffer: &mut [u8]) -> bool {
             ranks.into_iter().for_each(|rank| notify(job, rank));
             connections::look(job);
         }
+        Some(FromDaemon::Replicas(replicas)) => losses::note_replicas(replicas),
         Some(FromDaemon::Learned(known)) => {
             losses::tell(job, &known.fact);
             job.link.keep_known(known);

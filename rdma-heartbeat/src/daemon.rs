@@ -10,6 +10,7 @@
 //! | `served` | the part that another machine runs for this host |
 //! | `outcome` | outcomes: facts, the end of the job, the end of this node |
 //! | `report` | the status report |
+//! | `replicas` | which process is which replica |
 //! | `chronicle` | the history |
 //! | `pause` | pauses of the job or of this daemon |
 //!
@@ -68,6 +69,7 @@ mod loggers;
 mod neighbours;
 mod outcome;
 mod pause;
+mod replicas;
 mod report;
 mod served;
 

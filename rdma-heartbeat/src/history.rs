@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use node_abi::hosts::Hosts;
 use node_abi::launch::{LaunchData, Origin};
+use node_abi::segment::replicas::ReplicaOf;
 use platform::clock;
 use platform::sink::Sink;
 use repeats::Repeats;
@@ -100,6 +101,9 @@ pub enum Event {
     RankDead {
         /// The rank.
         rank: u32,
+        /// Which replica it was, if the job has replicas and this node knows that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replica: Option<ReplicaOf>,
         /// Its node.
         on: NodeId,
         /// The reason, in one word.
@@ -119,6 +123,9 @@ pub enum Event {
         suspector: Option<NodeId>,
         /// The ranks that died with it.
         ranks: Vec<u32>,
+        /// Which replicas these were, as far as this node knows.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        replicas: Vec<ReplicaOf>,
     },
     /// A rank of this node was killed because it was declared dead, or because its node is out of the job.
     Fenced {
@@ -206,6 +213,26 @@ pub enum Event {
         by: u32,
         /// How often the process has left or come back.
         counter: u32,
+    },
+    /// A process of this node is a replica (replication).
+    Replica {
+        /// Its number in the job.
+        rank: u32,
+        /// Which one.
+        replica: ReplicaOf,
+    },
+    /// A replica of this node has found that replicas differ.
+    Finding {
+        /// Its number in the job.
+        rank: u32,
+        /// Which one it is.
+        replica: ReplicaOf,
+        /// `corrupt`, `tainted`, `undecided`, `diverged` or `output`.
+        kind: String,
+        /// What it has found.
+        sentence: String,
+        /// How many findings it has had.
+        count: u32,
     },
     /// This `ringwatchd` did not run in time, and ignores its timers for a while.
     Late {

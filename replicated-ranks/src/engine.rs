@@ -20,7 +20,7 @@ use event_log::protocol::units::Request;
 use openmpi_internals::object::Object;
 use replication::action::Action;
 use replication::call::Outcome;
-use replication::machine::{Config, Machine, OnMismatch};
+use replication::machine::{Bound, Config, Machine, OnMismatch};
 use replication::method::Method;
 use replication::replicas::Replica;
 use virtual_ranks::carrier::Carrier;
@@ -32,6 +32,7 @@ use crate::output::Output;
 use crate::places::Places;
 use crate::printing::Printing;
 use crate::sealed::Sealed;
+use crate::tell::Tell;
 
 /// A receive, from its start until the program knows of its message.
 struct Open {
@@ -57,6 +58,10 @@ pub struct Setting {
     pub method: Method,
     /// What happens where no majority settles a difference.
     pub on_mismatch: OnMismatch,
+    /// How much may wait for verification.
+    pub bound: Bound,
+    /// Where the job's tools learn of replicas.
+    pub tell: Tell,
     /// The bits that this replica flips.
     pub flips: Flips,
     /// Open MPI's functions.
@@ -77,6 +82,7 @@ pub struct Engine {
     pub data: Data,
     places: Places,
     me: Replica,
+    tell: Tell,
     flips: Flips,
     stock: &'static Stock,
     everywhere: Object,
@@ -105,15 +111,17 @@ unsafe impl Send for Engine {}
 impl Engine {
     /// That of this process.
     pub fn new(setting: Setting) -> Self {
-        let Setting { places, me, method, on_mismatch, flips, stock, everywhere, carrier, data, output } = setting;
+        let Setting { places, me, method, on_mismatch, bound, tell, flips, stock, everywhere, carrier, data, output } =
+            setting;
         let degrees = places.degrees().clone();
         let (ranks, living) = (degrees.ranks() as usize, degrees.of(me.rank));
         let processes = degrees.all().count();
-        let config = Config { on_mismatch, ..Config::new(me, degrees, method) };
+        let config = Config { on_mismatch, bound, ..Config::new(me, degrees, method) };
         Self {
             data,
             places,
             me,
+            tell,
             flips,
             stock,
             everywhere,

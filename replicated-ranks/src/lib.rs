@@ -9,14 +9,17 @@
 //! | [`degree`] | the parameter that says how many replicas which ranks have |
 //! | [`places`] | which process is which replica |
 //! | `envelope`, `sealed` | messages between processes |
+//! | [`files`] | what a rank writes into files appears once |
 //! | [`flips`] | bits that are flipped on request |
 //! | [`printing`], `output` | what a rank prints is compared, and appears once |
 //! | `engine` | the machine of this replica, and what is done for it |
+//! | [`tell`] | where the job's tools learn of replicas |
 //! | `replicated` | all of that behind the functions of MPI |
 
 pub mod degree;
 mod engine;
 mod envelope;
+pub mod files;
 pub mod flips;
 mod output;
 pub mod places;
@@ -24,3 +27,4 @@ pub mod printing;
 mod replicated;
 mod sealed;
 pub mod start;
+pub mod tell;

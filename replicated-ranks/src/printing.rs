@@ -103,6 +103,11 @@ impl Printing {
         self.living.iter().filter(move |index| *index != me)
     }
 
+    /// The replicas of the rank that live.
+    pub fn living(&self) -> Indices {
+        self.living
+    }
+
     /// Whether this replica prints.
     pub fn is_lowest(&self) -> bool {
         self.living.lowest() == Some(self.me)

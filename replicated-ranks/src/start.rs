@@ -3,14 +3,17 @@
 use std::sync::{Arc, Mutex};
 
 use platform::say::say;
-use replication::machine::OnMismatch;
+use replication::machine::{Bound, OnMismatch};
 use replication::method::Method;
 use replication::replicas::Replica;
 use virtual_ranks::processor_names::Name;
 use virtual_ranks::start::{Processes, Program};
+use virtual_ranks::system_clocks;
 
 use crate::degree::degrees;
 use crate::engine::{Engine, Setting};
+use crate::tell::Tell;
+use crate::files::entries;
 use crate::flips::Flips;
 use crate::output::Output;
 use crate::places::Places;
@@ -25,6 +28,10 @@ pub struct Settings {
     pub method: Method,
     /// What happens where no majority settles a difference.
     pub on_mismatch: OnMismatch,
+    /// How much may wait for verification.
+    pub bound: Bound,
+    /// Where the job's tools learn of replicas.
+    pub tell: Tell,
     /// Bits that are flipped, as [`flips`](crate::flips) says.
     pub corrupt: String,
 }
@@ -45,6 +52,7 @@ pub fn begin(settings: &Settings) -> Result<(), String> {
     let places = Places::new(degrees, &processes.nodes);
     let me = places.replica(process).ok_or("this process is no replica")?;
     let flips = flips_of(me)?;
+    (settings.tell.replica)(me);
     if let (0, Some(Replica { rank, .. })) = (process, places.sharing(&processes.nodes)) {
         say(&format!(
             "ringwatch: replicas of rank {rank} are on one node, and die with it: give mpirun more nodes, or at most {ranks} processes on each"
@@ -57,6 +65,8 @@ pub fn begin(settings: &Settings) -> Result<(), String> {
         me,
         method: settings.method,
         on_mismatch: settings.on_mismatch,
+        bound: settings.bound,
+        tell: settings.tell,
         flips,
         stock: processes.stock,
         everywhere: processes.everywhere,
@@ -65,5 +75,9 @@ pub fn begin(settings: &Settings) -> Result<(), String> {
         output: Output::begin()?,
     });
     let replicated = Arc::new(Mutex::new(Replicated { engine }));
-    processes.stand_behind(Program { rank: me.rank, ranks, nodes }, replicated, "replication")
+    processes.stand_behind(Program { rank: me.rank, ranks, nodes }, replicated, "replication")?;
+    if !(system_clocks::take() && entries::take(me)) {
+        return Err("the program's calls of the C library cannot be intercepted".into());
+    }
+    Ok(())
 }

@@ -57,6 +57,18 @@ pub enum Finding {
     },
 }
 
+impl Finding {
+    /// The kind of finding, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Corrupt { .. } => "corrupt",
+            Self::Tainted { .. } => "tainted",
+            Self::Undecided { .. } => "undecided",
+            Self::Diverged { .. } => "diverged",
+        }
+    }
+}
+
 struct Names(Indices);
 
 impl fmt::Display for Names {

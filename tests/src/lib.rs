@@ -7,9 +7,11 @@
 //! | [`lab`] | the virtual hosts, for one test at a time |
 //! | [`job`] | jobs: what is started |
 //! | [`programs`] | the programs of this package, compiled |
+//! | [`packages`] | programs of Debian's packages |
 //! | [`running`] | jobs that run: wait for their ranks, strike them |
 //! | [`keys`] | what is promised of every info key |
 //! | [`leftovers`] | files of jobs that nobody wants to find afterwards |
+//! | [`replaced`], [`replicated`] | jobs whose ranks are replaced, or have replicas |
 //! | [`diary`] | what the ranks write down |
 //! | [`outcome`] | how a job ended, and what is to be true then |
 //! | [`process`] | the processes on the virtual hosts |
@@ -27,9 +29,11 @@ pub mod keys;
 pub mod lab;
 pub mod leftovers;
 pub mod outcome;
+pub mod packages;
 pub mod process;
 pub mod programs;
 pub mod replaced;
+pub mod replicated;
 pub mod running;
 pub mod scene;
 pub mod slurm;

@@ -334,8 +334,13 @@ fn is_loss(line: &str) -> bool {
 /// The ranks of the first job that such a line names: `rank 5 on h3 ...` or `node h3 (ranks 4, 5) ...`.
 fn ranks_in(line: &str) -> Vec<u32> {
     if let Some((rank, _)) = line.strip_prefix("ringwatch: rank ").and_then(|rest| rest.split_once(" on ")) {
-        return rank.parse().into_iter().collect();
+        return first_word(rank).parse().into_iter().collect();
     }
     let list = line.split_once(" (rank").and_then(|(_, rest)| rest.split_once(')')).map_or("", |(list, _)| list);
-    list.trim_start_matches('s').split(',').filter_map(|rank| rank.trim().parse().ok()).collect()
+    list.trim_start_matches('s').split(',').filter_map(|rank| first_word(rank).parse().ok()).collect()
+}
+
+/// Without the replica that a process is.
+fn first_word(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or("")
 }

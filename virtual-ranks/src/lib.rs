@@ -10,6 +10,7 @@
 //! | [`start`] | the processes of a job, and how the layer begins |
 //! | [`carrier`], [`packet`] | messages between processes |
 //! | [`streams`] | standard output goes through this process |
+//! | [`system_clocks`] | clocks of the system show what the protocol says |
 //! | [`data`] | the program's buffers |
 //! | [`comms`], `topology`, `grid`, [`requests`] | handles of the program |
 //! | `schedule`, [`operation`] | collective operations as steps of a member, which are messages |
@@ -38,4 +39,5 @@ pub mod start;
 mod statuses;
 pub mod stock;
 pub mod streams;
+pub mod system_clocks;
 mod topology;

@@ -143,6 +143,7 @@ fn is_news(record: &Record) -> bool {
         Event::Raised { .. }
         | Event::Error { .. }
         | Event::Watching { .. }
+        | Event::Replica { .. }
         | Event::Measured { .. }
         | Event::Farewell { .. } => false,
         _ => true,
@@ -155,6 +156,7 @@ fn style(event: &Event) -> Style {
         Event::Observed { .. } | Event::RankDead { .. } | Event::NodeDead { .. } | Event::RuntimeLost { .. } => {
             Style::new().red().bold()
         }
+        Event::Finding { .. } => Style::new().red().bold(),
         Event::Suspected { .. }
         | Event::Asked { .. }
         | Event::ConnectionLost { .. }

@@ -65,18 +65,17 @@ pub fn nodes(report: &Report) -> Vec<Shown> {
 pub fn ranks(report: &Report) -> Vec<Shown> {
     let mut rows: BTreeMap<u32, Shown> = BTreeMap::new();
     for rank in &report.ranks {
-        let cells = [rank.rank, report.node].map(|number| number.to_string());
-        let [number, node] = cells;
-        rows.insert(
-            rank.rank,
-            Shown { cells: [number, node, rank.pid.to_string(), rank.phase.clone()], is_dead: false },
-        );
+        let [number, node] = [rank.rank, report.node].map(|number| number.to_string());
+        let replica = rank.replica.map_or_else(String::new, |replica| format!(", {replica}"));
+        let state = format!("{}{replica}", rank.phase);
+        rows.insert(rank.rank, Shown { cells: [number, node, rank.pid.to_string(), state], is_dead: false });
     }
     for dead in &report.dead {
         let Some(rank) = dead.rank else { continue };
         let node = dead.node.map_or_else(|| "-".into(), |node| node.to_string());
         let pid = rows.get(&rank).map_or_else(|| "-".into(), |row| row.cells[2].clone());
-        let state = format!("dead for {}: {}", span(dead.age_us), reason_text(&dead.reason));
+        let replica = dead.replica.map_or_else(String::new, |replica| format!(", {replica}"));
+        let state = format!("dead for {}: {}{replica}", span(dead.age_us), reason_text(&dead.reason));
         rows.insert(rank, Shown { cells: [rank.to_string(), node, pid, state], is_dead: true });
     }
     for Replacement { rank, spare, pid, events, left } in &report.replacements {
@@ -108,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_dead_and_those_who_take_their_places_are_told_from_the_living() {
-        let local = |rank, pid| LocalRank { rank, pid, phase: "running".into(), dead: false };
+        let local = |rank, pid| LocalRank { rank, pid, phase: "running".into(), dead: false, replica: None };
         let report = Report {
             universe: 3,
             hosts: Hosts::new(["h1", "h2", "h3"].map(String::from).to_vec()),

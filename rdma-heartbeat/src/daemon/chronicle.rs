@@ -12,6 +12,7 @@ use platform::sink::{Sink, expand};
 use propagation::{Message, NodeId, Time};
 use tracing::warn;
 
+use super::replicas::Replicas;
 use super::{Daemon, Ending};
 use crate::history::courier::{Collector, Reporter, Told};
 use crate::history::feed::Feed;
@@ -39,6 +40,7 @@ pub(super) struct Chronicle {
     reporter: Option<Reporter>,
     collector: Collector,
     pub(super) feed: Option<Feed>,
+    pub(super) replicas: Replicas,
     /// The node that this node suspects.
     suspect: Option<NodeId>,
     /// Pending questions: the receiver, and the time of the last one. Each is one event.
@@ -97,6 +99,7 @@ impl Chronicle {
             feed: Feed::new(&launch.nspace, me, ToolKey::of(&launch.key), startup.tools)
                 .map_err(|error| warn!(%error, "ringwatch events will not find this daemon"))
                 .ok(),
+            replicas: Replicas::default(),
             suspect: None,
             asked: BTreeMap::new(),
             fenced: BTreeSet::new(),
@@ -116,6 +119,7 @@ impl Chronicle {
         if !is_first(&mut self.changes, &event) {
             return;
         }
+        self.replicas.learn(&event);
         if let Some(reporter) = &mut self.reporter {
             reporter.add(&Told { at_us: micros(at), host: self.host.clone(), event: event.clone() });
         }
@@ -190,13 +194,14 @@ impl Chronicle {
     pub(super) fn take(&mut self, now: Time, from: NodeId, message: &Message) -> Option<Message> {
         match message {
             Message::Records { incarnation, first, sent_us, lines } if self.me == 0 => {
-                let Self { collector, history, parted, changes, .. } = self;
+                let Self { collector, history, parted, changes, replicas, .. } = self;
                 let numbers = (*incarnation, *first, *sent_us);
                 let add = |at, told: Told| {
                     if matches!(told.event, Event::Farewell { .. }) {
                         parted.insert(from);
                     }
                     if is_first(changes, &told.event) {
+                        replicas.learn(&told.event);
                         history.add(from, &told.host, at, told.event);
                     }
                 };
@@ -234,6 +239,7 @@ impl Chronicle {
 impl Daemon {
     /// Does all work that is due; costs nothing before the first death.
     pub(super) fn continue_chronicle(&mut self, now: Time) {
+        self.continue_replicas(now);
         if !self.segment.is_empty() {
             self.chronicle.look(now, &self.segment);
         }

@@ -90,6 +90,7 @@ impl Daemon {
                 self.control.send(&FromDaemon::NodeDead { node, reason, suspector, at: now });
                 let suspector = suspector.map_or_else(|| "none".into(), |node| node.to_string());
                 let (reason, source, ranks) = (node_reason(reason), fact.source, news.ranks.len());
+                let replicas = news.ranks.iter().filter_map(|rank| self.chronicle.replicas.of(*rank)).collect();
                 self.chronicle.note(
                     now,
                     Event::NodeDead {
@@ -98,6 +99,7 @@ impl Daemon {
                         by: source,
                         suspector: fact.suspector,
                         ranks: news.ranks,
+                        replicas,
                     },
                 );
                 info!(node, reason = %reason, suspector = %suspector, source, ranks, "declared");
@@ -105,7 +107,8 @@ impl Daemon {
             Subject::Rank { rank, reason, .. } => {
                 let (node, reason, source) = (self.job.node_of(rank), rank_reason(reason), fact.source);
                 let (by, on) = (source, node.unwrap_or(source));
-                self.chronicle.note(now, Event::RankDead { rank, on, reason: reason.clone(), by });
+                let replica = self.chronicle.replicas.of(rank);
+                self.chronicle.note(now, Event::RankDead { rank, replica, on, reason: reason.clone(), by });
                 info!(rank, node = node.unwrap_or(fact.source), reason = %reason, source, "declared");
             }
             Subject::End { .. } | Subject::Doubt | Subject::Grown => {}

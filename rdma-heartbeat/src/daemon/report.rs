@@ -140,6 +140,7 @@ impl Daemon {
             rank,
             age_us: micros(now.saturating_sub(grave.at)),
             reason,
+            replica: rank.and_then(|rank| self.chronicle.replicas.of(rank)),
             source,
             source_host: host(source),
             suspector,
@@ -150,6 +151,7 @@ impl Daemon {
     fn describe_rank(&self, slot: u32) -> LocalRank {
         let (pid, phase) = self.segment.occupant(slot);
         let rank = self.segment.rank(slot);
-        LocalRank { rank, pid, phase: format!("{phase:?}").to_lowercase(), dead: self.job.is_dead(rank) }
+        let (dead, replica) = (self.job.is_dead(rank), self.segment.replica(slot));
+        LocalRank { rank, pid, phase: format!("{phase:?}").to_lowercase(), dead, replica }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use node_abi::greeting::{self, Caller, Place, ToolKey};
 use node_abi::hosts::Hosts;
+use node_abi::segment::replicas::ReplicaOf;
 use platform::poller::Poller;
 use propagation::{NodeId, Time};
 use recommended_group::report::{Standing, Verdict};
@@ -227,6 +228,8 @@ pub struct Dead {
     pub host: Option<String>,
     /// The rank; `None` if the node itself is dead.
     pub rank: Option<u32>,
+    /// Which replica it was, if the job has replicas and this node knows that.
+    pub replica: Option<ReplicaOf>,
     /// Time since this node has known it, in microseconds.
     pub age_us: u64,
     /// The reason.
@@ -252,6 +255,8 @@ pub struct LocalRank {
     pub phase: String,
     /// Whether it is dead.
     pub dead: bool,
+    /// Which replica it is, if the job has replicas.
+    pub replica: Option<ReplicaOf>,
 }
 
 /// Prefix of these sockets' names.

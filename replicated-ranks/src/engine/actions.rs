@@ -29,14 +29,19 @@ impl Engine {
                 Action::Transmit { to, message } => self.transmit(to, message),
                 Action::Return(outcome) => self.returned = Some(outcome),
                 Action::Report(finding) => self.report(&finding),
-                Action::End(finding) => self.end_job(&finding.to_string()),
+                Action::End(finding) => {
+                    (self.tell.finding)(finding.kind(), &finding.to_string());
+                    self.end_job(&finding.to_string());
+                }
                 Action::Lost(rank) => self.lose(rank),
             }
         }
     }
 
     fn report(&mut self, finding: &Finding) {
-        self.say(&finding.to_string());
+        let sentence = finding.to_string();
+        (self.tell.finding)(finding.kind(), &sentence);
+        self.say(&sentence);
         match finding {
             Finding::Tainted { .. } => self.retire(),
             Finding::Corrupt { replica, .. } if *replica == self.me => self.retire(),
@@ -45,6 +50,11 @@ impl Engine {
             }
             Finding::Undecided { .. } | Finding::Diverged { .. } => {}
         }
+    }
+
+    fn find_output(&self, sentence: &str) {
+        (self.tell.finding)("output", sentence);
+        self.say(sentence);
     }
 
     fn transmit(&mut self, to: Replica, message: Message<Sealed>) {
@@ -68,9 +78,10 @@ impl Engine {
             let envelope = Envelope::decode(&packet);
             wire.to == to.rank && envelope.is_some_and(|it| it.kind == Kind::Data && it.number == wire.number)
         };
-        let Some(OnWire { bit, call, .. }) = self.on_wire.as_ref().filter(is_meant) else { return packet };
+        let Some(OnWire { bit, call, number, .. }) = self.on_wire.as_ref().filter(is_meant) else { return packet };
         let (hit, mut bytes) = (Hit { call: *call, bit: *bit, place: Where::Wire }, packet.to_vec());
-        self.say_flip(hit, flip(&mut bytes[LENGTH..], hit.bit), &format!("what goes to replica {}", to.index));
+        let bit = flip(&mut bytes[LENGTH..], hit.bit);
+        self.say_flip(hit, bit, &format!("what goes to replica {}", to.index), (to.rank, *number));
         self.on_wire = None;
         Packet::Own(bytes)
     }
@@ -108,11 +119,13 @@ impl Engine {
                 Act::Write(text) => self.output.write(&text),
                 Act::Flush => self.output.flush(),
                 Act::Differs(index) => {
-                    self.say(&format!("replica {index} of rank {rank} has printed other text than the other replicas"));
+                    self.find_output(&format!(
+                        "replica {index} of rank {rank} has printed other text than the other replicas"
+                    ));
                 }
                 Act::Undecided(index) => {
                     let me = self.me.index;
-                    self.say(&format!(
+                    self.find_output(&format!(
                         "replicas {me} and {index} of rank {rank} have printed different text: that of {me} counts"
                     ));
                 }

@@ -62,7 +62,8 @@ impl Engine {
             // SAFETY: as required of the caller.
             unsafe {
                 let mut data = self.data.read(buffer)?;
-                self.say_flip(hit, flip(&mut data, hit.bit), "the program's buffer");
+                let bit = flip(&mut data, hit.bit);
+                self.say_flip(hit, bit, "the program's buffer", (to, self.numbers[to as usize] + 1));
                 self.data.write(&data, buffer)?;
             }
         }
@@ -79,7 +80,7 @@ impl Engine {
             Some(hit) if hit.place == Where::Buffer => {
                 if let Some(bytes) = Arc::get_mut(&mut payload) {
                     let bit = flip(&mut bytes[LENGTH..], hit.bit);
-                    self.say_flip(hit, bit, "what it sends");
+                    self.say_flip(hit, bit, "what it sends", (to, number));
                 }
             }
             Some(Hit { call, bit, place: Where::Wire }) => self.on_wire = Some(OnWire { to, number, bit, call }),
@@ -88,10 +89,13 @@ impl Engine {
         self.call(Call::Send { to, channel, payload: Sealed::Sent(payload) }).map(|_| ())
     }
 
-    pub(super) fn say_flip(&self, hit: Hit, bit: Option<u64>, place: &str) {
+    /// Says that a bit was flipped, if there was one, and in which message to which rank.
+    pub(super) fn say_flip(&self, hit: Hit, bit: Option<u64>, place: &str, (to, number): (Rank, u64)) {
         if let Some(bit) = bit {
             let (rank, index, call) = (self.me.rank, self.me.index, hit.call);
-            say(&format!("ringwatch: bit {bit} of send {call} of rank {rank}, replica {index}, is flipped in {place}"));
+            say(&format!(
+                "ringwatch: bit {bit} of send {call} of rank {rank}, replica {index}, is flipped in {place}: message {number} to rank {to}"
+            ));
         }
     }
 

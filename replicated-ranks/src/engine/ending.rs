@@ -11,6 +11,7 @@ use virtual_ranks::packet::Packet;
 
 use super::Engine;
 use crate::envelope::{Envelope, Kind};
+use crate::files::entries;
 
 /// Turns in which a replica that ends sees its last messages off.
 const LAST_TURNS: u32 = 10_000;
@@ -89,6 +90,11 @@ impl Engine {
     /// The end, after a barrier of all ranks: waits until all is verified and printed, here and at all living
     /// processes.
     pub fn leave(&mut self) {
+        self.see_off();
+        entries::end(self.printing.living());
+    }
+
+    fn see_off(&mut self) {
         if self.call(Call::Finalize).is_err() {
             return;
         }

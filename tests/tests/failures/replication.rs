@@ -1,61 +1,13 @@
 //! Replication: each rank has several processes, what they send is compared, and a killed one costs nothing but time.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::Duration;
 
-use system_tests::outcome::Outcome;
 use system_tests::programs::compile;
-use system_tests::{Job, Lab, in_lab};
+use system_tests::replicated::{is_right, job, logging, replicated, undisturbed};
+use system_tests::{Job, in_lab};
 
-const RANKS: u32 = 4;
-const TASKS: &str = "100";
 const LIMIT: Duration = Duration::from_secs(25);
-
-fn logged() -> &'static Path {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| compile("logged", "mpicc"))
-}
-
-/// A job whose ranks have so many replicas, with values of the parameters whose names go on.
-fn job(lab: &Lab, replicas: u32, parameters: &[(&str, &str)], deaths: &[&str]) -> Job {
-    let (program, folder) = (logged().display().to_string(), lab.folder().display().to_string());
-    replicated(replicas, parameters).program(&[&[&*program, &*folder, TASKS], deaths].concat())
-}
-
-fn replicated(replicas: u32, parameters: &[(&str, &str)]) -> Job {
-    let number = replicas.to_string();
-    let mut job = Job::new().on(&["h1", "h2", "h3", "h4"], replicas).ranks(RANKS * replicas).limit(LIMIT);
-    for (name, value) in [("recovery", "replicate"), ("replicas", &number)].iter().chain(parameters) {
-        job = job.options(&["--mca", &format!("hook_ringwatch_{name}"), value]);
-    }
-    job.options(&["--bind-to", "none"])
-}
-
-/// The same ranks without replicas under message logging, whose collective operations combine data in the same order.
-fn logging(words: &[&str]) -> Job {
-    let options = ["--bind-to", "none", "--mca", "hook_ringwatch_recovery", "log"];
-    Job::new().on(&["h1", "h2"], 2).ranks(RANKS).options(&options).limit(LIMIT).program(words)
-}
-
-/// What the program prints without replicas.
-fn undisturbed(lab: &Lab) -> &'static str {
-    static TEXT: OnceLock<String> = OnceLock::new();
-    TEXT.get_or_init(|| {
-        let (program, folder) = (logged().display().to_string(), lab.folder().display().to_string());
-        let outcome = logging(&[&program, &folder, TASKS]).run(lab);
-        outcome.require(outcome.stdout.lines().count() == 6, "the run without replicas has an end");
-        outcome.stdout.clone()
-    })
-}
-
-/// The output is that of a run without replicas, once.
-fn is_right<'a>(lab: &Lab, outcome: &'a Outcome) -> &'a Outcome {
-    let expected = undisturbed(lab);
-    outcome.require(outcome.status == 0, "mpirun's exit status is 0");
-    outcome.require(outcome.stdout == expected, &format!("the output is {expected:?}"))
-}
 
 #[test]
 fn killed_replicas_change_nothing_and_the_output_appears_once() {
