@@ -65,7 +65,7 @@ def main():
     group.add_argument("--csv-fd", type=int, help=argparse.SUPPRESS)
     group.add_argument("--svg-fd", type=int, required=True, help=argparse.SUPPRESS)
     replication = kinds.add_parser("replication")
-    replication.add_argument("--part", choices=["simulated"], default="simulated")
+    replication.add_argument("--part", action="append", choices=list(bench_replication.PARTS))
     replication.add_argument("--quick", action="store_true")
     replication.add_argument("--patience", type=float, default=180)
     replication.add_argument("--csv-fd", type=int, help=argparse.SUPPRESS)

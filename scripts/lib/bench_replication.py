@@ -1,4 +1,4 @@
-"""`scripts/bench replication --part simulated`: replicated ranks, beside the figures of the thesis.
+"""`scripts/bench replication`: replicated ranks, simulated beside the figures of the thesis, and in jobs.
 
 Ford, Lazy Fault Detection for Redundant MPI, Cal Poly 2016, tables 5.1 (environment 1, 64 processes) and 5.2 (environment 2, 16
 processes), and figure 5.5.
@@ -9,9 +9,11 @@ import os
 import subprocess
 
 import bench_job as job
+import bench_replicated
 import bench_times
 from bench_times import line
 
+PARTS = ("simulated", "jobs")
 LINK, THESIS = "link of 500 us", "as environment 2 of the thesis"
 METHODS = ("alltoall", "async", "msgplushash", "asynchash")
 KINDS = [(method, replicas) for method in METHODS for replicas in (2, 3)]
@@ -117,7 +119,8 @@ def charts(found):
     return drawn
 
 
-def main(options):
+def simulated(options):
+    """Prints the tables. Returns rows of figures, and charts."""
     found, rows = simulate(options.quick)
     print("Replicated ranks, 16 of them, x2 and x3, communication of the NAS Parallel Benchmarks. ALL FIGURES ARE SIMULATED but"
           " those of\nthe thesis: the real machines of the crate replication, with times per message as"
@@ -132,10 +135,19 @@ def main(options):
           " them.")
     print("\n".join(job.table(beside(found))))
     print("\n".join(["\nGoals, link of 500 us:", *goals(found)]))
+    return [{"part": "simulated", **row} for row in rows], charts(found)
+
+
+def main(options):
+    rows, drawn = [], []
+    for part in PARTS:
+        if part in (options.part or PARTS):
+            found, figures = {"simulated": simulated, "jobs": bench_replicated.main}[part](options)
+            rows, drawn = rows + found, drawn + figures
     if options.csv_fd is not None:
         with os.fdopen(options.csv_fd, "w", newline="") as out:
-            writer = csv.DictWriter(out, rows[0].keys())
+            writer = csv.DictWriter(out, list(dict.fromkeys(name for row in rows for name in row)))
             writer.writeheader()
             writer.writerows(rows)
     with os.fdopen(options.svg_fd, "w") as out:
-        out.write(bench_times.draw(charts(found)))
+        out.write(bench_times.draw(drawn))
