@@ -48,7 +48,7 @@ fn survives(lab: &Lab, victim: Victim, methods: &[&str], duration: Duration) {
 fn measured(lab: &Lab) -> Duration {
     undisturbed(lab);
     let job = job(lab, REPLICAS, &[], &[]).start(lab);
-    processes_of(&job, "logged", REPLICAS * RANKS, LIMIT);
+    let _ = processes_of(&job, "logged", REPLICAS * RANKS, LIMIT);
     let began = Instant::now();
     is_right(lab, &job.finish()).left_nothing();
     began.elapsed()
