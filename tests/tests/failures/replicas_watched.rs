@@ -19,19 +19,19 @@ const BEFORE: u32 = 20;
 const STOPPED: Duration = Duration::from_secs(1);
 
 /// Rank 0 sends so many messages to each other one, and a process stops itself.
-fn bounded(lab: &Lab, (messages, bytes): (u32, u32), stops: u32, parameters: &[(&str, &str)]) -> Job {
+fn bounded(folder: &Path, (messages, bytes): (u32, u32), stops: u32, parameters: &[(&str, &str)]) -> Job {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     let program = PATH.get_or_init(|| compile("bounded", "mpicc")).display().to_string();
     let numbers = [messages, bytes, stops, BEFORE].map(|number| number.to_string());
     let words: Vec<&str> = numbers.iter().map(String::as_str).collect();
-    let folder = lab.folder().display().to_string();
+    let folder = folder.display().to_string();
     let job = replicated(2, parameters).parameter("stop_timeout", "60s").limit(LIMIT);
     job.program(&[&[&*program, &*folder], &words[..]].concat())
 }
 
 /// The number that a process has written into its file of this name.
-fn told(lab: &Lab, name: &str, process: u32) -> u32 {
-    let text = fs::read_to_string(lab.folder().join(format!("{name}.{process}"))).unwrap_or_default();
+fn told(folder: &Path, name: &str, process: u32) -> u32 {
+    let text = fs::read_to_string(folder.join(format!("{name}.{process}"))).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
 }
 
@@ -62,7 +62,7 @@ fn tools_name_replicas_and_know_what_they_have_found() {
     in_lab(|lab| {
         let history = lab.folder().join("history.jsonl");
         let flip = [("corrupt", "0.1:2"), ("replicas_on_mismatch", "report")];
-        let job = bounded(lab, (40, 1000), 5, &flip).parameter("events", &history.display().to_string());
+        let job = bounded(&lab.folder(), (40, 1000), 5, &flip).parameter("events", &history.display().to_string());
         let (job, pid) = stopped(lab, &job, 5);
         let text = run("rw-on", &["h3", "ringwatch", "status"]);
         assert!(text.contains("running, replica 1 of rank 1\n"), "{text}");
@@ -97,7 +97,7 @@ fn tools_name_replicas_and_know_what_they_have_found() {
 fn what_ends_a_job_is_in_its_history() {
     in_lab(|lab| {
         let history = lab.folder().join("ended.jsonl");
-        let job = bounded(lab, (200, 1000), 99, &[("corrupt", "0.1:300")]);
+        let job = bounded(&lab.folder(), (200, 1000), 99, &[("corrupt", "0.1:300")]);
         let outcome = job.parameter("events", &history.display().to_string()).run(lab);
         outcome.require(outcome.status != 0, "the job ends").left_nothing();
         let findings = records(&history, "finding");
@@ -114,8 +114,9 @@ fn waits_at_the_bound(
     (least, most): (u32, u32),
 ) {
     in_lab(|lab| {
-        let (mut job, pid) = stopped(lab, &bounded(lab, sizes, stops, &[parameter]), stops);
-        let reached = || told(lab, "messages", watched);
+        let folder = lab.folder();
+        let (mut job, pid) = stopped(lab, &bounded(&folder, sizes, stops, &[parameter]), stops);
+        let reached = || told(&folder, "messages", watched);
         job.wait("the fast ones go on to the bound", LIMIT, |_| reached() >= BEFORE + least);
         // So long lasts the fault.
         std::thread::sleep(STOPPED);
@@ -124,7 +125,7 @@ fn waits_at_the_bound(
         let outcome = job.finish();
         outcome.require(last <= BEFORE + most, &format!("process {watched} waits, also at message {last}"));
         outcome.require(outcome.status == 0 && is_right(&outcome.stdout, sizes.0), "the result is right");
-        let memory = told(lab, "most", watched);
+        let memory = told(&folder, "most", watched);
         eprintln!("{}: waits at message {last}, has had {memory} KiB", parameter.0);
         outcome.require(memory < 100 << 10, &format!("it has not kept all: {memory} KiB")).left_nothing();
     });
@@ -145,7 +146,7 @@ fn a_receiver_waits_where_too_much_is_not_verified() {
 fn a_bound_that_is_none_is_refused() {
     in_lab(|lab| {
         for (name, value) in [("replicas_memory", "0"), ("replicas_unverified", "-3")] {
-            let outcome = bounded(lab, (1, 1), 99, &[(name, value)]).run(lab);
+            let outcome = bounded(&lab.folder(), (1, 1), 99, &[(name, value)]).run(lab);
             let sentence = format!("there is no replication: hook_ringwatch_{name} is a number above 0, not {value}");
             outcome.require(outcome.stderr.matches(&sentence).count() == 1, &format!("'{sentence}' is said once"));
             outcome.require(outcome.status != 0, "mpirun says so").left_nothing();
