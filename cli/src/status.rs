@@ -240,16 +240,8 @@ mod tests {
     fn processes_are_named_as_replicas() {
         let of = |of, index| Some(ReplicaOf { of, index });
         let rank = LocalRank { rank: 5, pid: 77, phase: "running".into(), dead: false, replica: of(1, 1) };
-        let dead = Dead {
-            node: Some(0),
-            host: None,
-            rank: Some(2),
-            replica: of(2, 0),
-            age_us: 0,
-            reason: "signal:9".into(),
-            source: None,
-            suspector: None,
-        };
+        let reason = "signal:9".into();
+        let dead = Dead { node: Some(0), rank: Some(2), replica: of(2, 0), reason, ..Dead::default() };
         let text = describe(&Report { ranks: vec![rank], dead: vec![dead], dead_total: 1, ..Report::default() });
         assert!(text.contains("       5       77  running, replica 1 of rank 1\n"), "{text}");
         assert!(text.contains("(replica 0 of rank 2)\n"), "{text}");

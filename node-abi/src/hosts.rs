@@ -128,7 +128,8 @@ mod tests {
         };
         assert!(length((1..=1024).map(|number| format!("node{number:04}.cluster")).collect()) < 40);
         assert!(length((95..=105).map(|number| format!("h{number}")).collect()) < 20);
-        let odd = ["", "a", "", "a", "a", "h01", "h2", "h003", "h4b", "h5b", "h99999999999999999999", "r1n9", "r1n10", "9"];
+        let odd =
+            ["", "a", "", "a", "a", "h01", "h2", "h003", "h4b", "h5b", "h99999999999999999999", "r1n9", "r1n10", "9"];
         length(odd.map(String::from).to_vec());
         let long = "7".repeat(300);
         length(vec![long.clone(), long]);

@@ -49,7 +49,8 @@ fn is_fortran(name: &CStr) -> bool {
 fn is_of_open_mpi(path: &str) -> bool {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     let is_component = file.starts_with("mca_") || folder.ends_with("/openmpi") || folder.ends_with("/openmpi3");
-    is_component || ["libmpi", "libopen-", "libpmix", "libprrte", "libringwatch"].iter().any(|name| file.starts_with(name))
+    is_component
+        || ["libmpi", "libopen-", "libpmix", "libprrte", "libringwatch"].iter().any(|name| file.starts_with(name))
 }
 
 #[cfg(test)]
@@ -80,7 +81,8 @@ mod tests {
 
     #[test]
     fn open_mpi_is_told_from_libraries_that_use_it() {
-        let of_open_mpi = ["/usr/lib/x86_64-linux-gnu/libmpi.so.40", "/usr/lib/openmpi/lib/openmpi3/mca_io_romio341.so"];
+        let of_open_mpi =
+            ["/usr/lib/x86_64-linux-gnu/libmpi.so.40", "/usr/lib/openmpi/lib/openmpi3/mca_io_romio341.so"];
         assert!(of_open_mpi.iter().all(|path| is_of_open_mpi(path)));
         assert!(!is_of_open_mpi("/usr/lib/x86_64-linux-gnu/liblammps.so.0"));
         assert!(is_fortran(c"mpi_send_") && !is_fortran(c"mpi_"));

@@ -11,9 +11,7 @@ use crate::object::Object;
 use crate::process_name::ProcessName;
 use crate::sync::lock;
 use crate::v5_0::functions::{OMPI_PROC_ALL, OMPI_PROC_FOR_NAME};
-use crate::v5_0::layout::proc::{
-    ENDPOINTS, OPAL_PROC_ON_NODE, PROC_ACTIVE, PROC_ENDPOINTS, PROC_FLAGS, PROC_NAME,
-};
+use crate::v5_0::layout::proc::{ENDPOINTS, OPAL_PROC_ON_NODE, PROC_ACTIVE, PROC_ENDPOINTS, PROC_FLAGS, PROC_NAME};
 use crate::v5_0::layout::{self, am_rdma, bml_array, bml_endpoint, bml_entry, osc_rdma};
 use crate::v5_0::probe::{self, Memory};
 use crate::v5_0::variables::{MCA_BML_BASE_ENDPOINT_T_CLASS, MCA_BTL_BASE_AM_RDMA_MODULE_T_CLASS, OMPI_PROC_T_CLASS};

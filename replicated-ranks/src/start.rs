@@ -12,12 +12,12 @@ use virtual_ranks::system_clocks;
 
 use crate::degree::degrees;
 use crate::engine::{Engine, Setting};
-use crate::tell::Tell;
 use crate::files::entries;
 use crate::flips::Flips;
 use crate::output::Output;
 use crate::places::Places;
 use crate::replicated::Replicated;
+use crate::tell::Tell;
 
 /// What a job asks for.
 #[derive(Clone, Debug)]

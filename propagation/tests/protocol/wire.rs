@@ -330,12 +330,7 @@ fn the_end_of_a_very_large_job_fits() {
 }
 
 fn any_node_reason() -> impl Strategy<Value = NodeReason> {
-    prop::sample::select(vec![
-        NodeReason::Silent,
-        NodeReason::Resigned,
-        NodeReason::ConnectionLost,
-        NodeReason::Left,
-    ])
+    prop::sample::select(vec![NodeReason::Silent, NodeReason::Resigned, NodeReason::ConnectionLost, NodeReason::Left])
 }
 
 fn any_subject(nodes: Range<u32>) -> impl Strategy<Value = Subject> {

@@ -23,8 +23,7 @@ fn survives(package: &Package, kills: u32) {
         let (folder, began) = (lab.folder(), Instant::now());
         let undisturbed = job(package, &folder, 0).run(lab);
         let (expected, duration) = ((package.result)(&folder, &undisturbed.stdout), began.elapsed());
-        undisturbed
-            .require(undisturbed.status == 0 && expected.len() > 1000, "the run without a death has a result");
+        undisturbed.require(undisturbed.status == 0 && expected.len() > 1000, "the run without a death has a result");
         let mut died = 0;
         for _ in 0..kills {
             let job = job(package, &folder, 1).start(lab);

@@ -4,8 +4,8 @@
 use std::fs;
 use std::time::Duration;
 
-use system_tests::packages::{LAMMPS, Package, RANKS};
 use system_tests::packages::BENCHMARK as HPCC;
+use system_tests::packages::{LAMMPS, Package, RANKS};
 use system_tests::replaced::processes_of;
 use system_tests::replicated::{METHODS, logging, replicated};
 use system_tests::{Lab, in_lab, process};

@@ -46,7 +46,11 @@ fn each_planted_fault_is_one_sentence_and_nodes_that_are_well_have_none() {
         let parameters = "psensor_ringwatch_port_range = 40000-40099\npsensor_ringwatch_transport = verbs\n";
         let (is_well, text) = check(lab, "h1 h2 h3 h4 ", "", parameters);
         assert!(is_well && faults(&text).is_empty(), "{text}");
-        assert_eq!(text.lines().filter(|line| line.starts_with("note: h") && line.contains("RoCE v2")).count(), 4, "{text}");
+        assert_eq!(
+            text.lines().filter(|line| line.starts_with("note: h") && line.contains("RoCE v2")).count(),
+            4,
+            "{text}"
+        );
         assert_eq!(text.lines().filter(|line| line.contains(" 3/3 ")).count(), 4, "{text}");
 
         let other = lab.folder().join("other");
