@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_group_is_shown_as_a_member_sees_it_unless_another_one_is_asked_for() {
         let text = describe(&report(), None).unwrap();
-        assert!(text.contains("group of rank 4: 1 of 3 processes are recommended\n"), "{text}");
+        assert!(text.contains("group of rank 4: 2 of 3 processes are recommended\n"), "{text}");
         assert!(text.contains("as rank 5 saw it") && text.contains("--by shows what rank 4 sees\n"), "{text}");
         let line = text.lines().last().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(line, "6 evicted in 1 3 20 ms no answer");

@@ -14,7 +14,7 @@ pub const GROUP_VARIABLE: &str = "RINGWATCH_GROUP_WATCH";
 pub const LONGEST_WORD: usize = 16 << 10;
 
 /// Maximum number of rows in a datagram.
-pub const ROWS: usize = 256;
+pub const ROWS: usize = 240;
 
 /// A group and its parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

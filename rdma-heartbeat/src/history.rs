@@ -16,6 +16,7 @@
 //! |---|---|
 //! | this one | the records and their storage |
 //! | `archive` | the last jobs, in files of the user |
+//! | `changes` | which accounts of changes of groups count: no I/O |
 //! | `courier` | transfer to node 0: no I/O |
 //! | `feed` | queries |
 //! | `repeats` | detection of repeated records: no I/O |
@@ -35,6 +36,7 @@ use platform::sink::Sink;
 use repeats::Repeats;
 
 pub mod archive;
+pub mod changes;
 pub mod courier;
 pub mod feed;
 pub mod repeats;
@@ -269,16 +271,6 @@ pub enum Event {
 }
 
 impl Event {
-    /// For an event of a group, which several of its processes may tell: whom it concerns, and which of its changes.
-    #[must_use]
-    pub fn change(&self) -> Option<(u32, u32)> {
-        match self {
-            Self::Grouped { group, .. } => Some((*group, 0)),
-            Self::Evicted { rank, counter, .. } | Self::Returned { rank, counter, .. } => Some((*rank, *counter)),
-            _ => None,
-        }
-    }
-
     /// The nodes in this event.
     fn nodes(&self) -> Vec<NodeId> {
         match self {

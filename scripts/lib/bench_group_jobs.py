@@ -85,7 +85,7 @@ def sort(mode, numbers, returns="true", interval=1000, slot_ms=0, stopped=()):
         pids = [pid for rank, pid in ranks().items() if rank in stopped]
         for pid in pids:
             job.kill(pid, signal.SIGSTOP)
-        wait(mpirun, lambda text: any(int(size) < RANKS for _, size in ROUND.findall(text)), "a round without them")
+        wait(mpirun, lambda text: any(int(size) <= RANKS - len(stopped) for _, size in ROUND.findall(text)), "a round without all of them")
         for pid in pids:
             job.kill(pid, signal.SIGCONT)
     text = finish(mpirun, f"{SORT} {mode}")

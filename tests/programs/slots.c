@@ -1,5 +1,6 @@
 /* Cuts a slot file of examples/slot_files.h at every byte, while it is written and when it is there. Each time the file of the
- * epoch before must be whole, and the cut one must count as missing. Prints how many cuts it has made. */
+ * epoch before must be whole, and the cut one must count as missing. Prints what is found in a whole one, and how many cuts it has
+ * made. */
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -69,6 +70,10 @@ int main(int argc, char **argv)
     }
     sweep(2);
     require(!is_whole(1), "an old file is not swept away", 0);
+    l = input(0, LENGTH);
+    qsort(l.values, LENGTH, sizeof(long), ascending);
+    write_slot(0, 3, l);
+    verify(1, 3, LENGTH);
     printf("%ld cuts\n", cuts);
     return 0;
 }

@@ -14,6 +14,7 @@ use tracing::warn;
 
 use super::replicas::Replicas;
 use super::{Daemon, Ending};
+use crate::history::changes::Changes;
 use crate::history::courier::{Collector, Reporter, Told};
 use crate::history::feed::Feed;
 use crate::history::{Event, History, Lines, Measure, archive, micros};
@@ -26,8 +27,6 @@ const SETTLE: Duration = Duration::from_millis(20);
 const PARTING: Duration = Duration::from_secs(1);
 /// Maximum age of a moment that a daemon reports anew after it has replaced another one.
 const LATE_NEWS: Duration = Duration::from_secs(10);
-/// Maximum number of recorded changes of groups: a corrupted rank may tell any.
-const MOST_CHANGES: usize = 1 << 18;
 /// Maximum number of times in one record of a distribution, so that it fits into a frame.
 const TIMES: usize = 48;
 
@@ -60,13 +59,8 @@ pub(super) struct Chronicle {
     kept: bool,
     /// At node 0: nodes whose measurements are complete.
     parted: BTreeSet<NodeId>,
-    /// Changes of groups that are recorded: at node 0 those of all nodes.
-    changes: BTreeSet<(u32, u32)>,
-}
-
-/// Whether an event is no change of a group, or one that nobody has told before.
-fn is_first(changes: &mut BTreeSet<(u32, u32)>, event: &Event) -> bool {
-    event.change().is_none_or(|change| changes.len() < MOST_CHANGES && changes.insert(change))
+    /// At node 0: changes of groups, as ranks of all nodes have told them.
+    changes: Changes,
 }
 
 /// What the file of a job is named by: host and process number of mpirun are in the namespace.
@@ -110,13 +104,13 @@ impl Chronicle {
             errors: Vec::new(),
             kept: is_path,
             parted: BTreeSet::new(),
-            changes: BTreeSet::new(),
+            changes: Changes::default(),
         }
     }
 
-    /// Records an event of this node. The change of a group that another rank of it has told is no new event.
+    /// Records an event of this node.
     pub(super) fn note(&mut self, at: Time, event: Event) {
-        if !is_first(&mut self.changes, &event) {
+        if self.me == 0 && !self.changes.counts(&event) {
             return;
         }
         self.replicas.learn(&event);
@@ -200,7 +194,7 @@ impl Chronicle {
                     if matches!(told.event, Event::Farewell { .. }) {
                         parted.insert(from);
                     }
-                    if is_first(changes, &told.event) {
+                    if changes.counts(&told.event) {
                         replicas.learn(&told.event);
                         history.add(from, &told.host, at, told.event);
                     }

@@ -204,12 +204,6 @@ fn a_sort_goes_on_without_half_of_its_processes_and_takes_them_back() {
 }
 
 #[test]
-fn a_sort_goes_on_without_processes_that_are_killed() {
-    let cell = Cell { mode: "group", fault: Fault::Kill, count: 3, returns: true, round_ms: 400, looks: false };
-    in_lab(|lab| lab.seeds(1).for_each(|seed| drop(sorts(lab, cell, 1 + seed % ROUNDS, seed))));
-}
-
-#[test]
 fn b11_with_ulfm_alone_the_dead_are_left_out_and_the_sort_is_right() {
     let cell = Cell { mode: "ulfm", fault: Fault::Kill, count: 8, returns: false, round_ms: 400, looks: false };
     in_lab(|lab| {
@@ -246,7 +240,8 @@ fn a_slot_file_that_is_cut_at_any_byte_counts_as_missing_and_the_older_one_is_wh
     in_lab(|lab| {
         let (program, folder) = (compile("slots", "mpicc"), lab.folder());
         let text = run(&program.display().to_string(), &[&folder.display().to_string()]);
-        assert_eq!(text, "176 cuts\n", "20 numbers, their number and a checksum");
+        let expected = "20 numbers in 1 lists: sorted, all there\n176 cuts\n";
+        assert_eq!(text, expected, "20 numbers, their number and a checksum");
     });
 }
 
@@ -276,25 +271,44 @@ fn a_program_in_fortran_or_python_works_in_rounds_with_a_test_of_its_own() {
     });
 }
 
-/// All cells of the table: 0, 1, N/2 and N-1 processes in each round, by each fault, with and without return, and with
-/// ULFM alone.
+/// All cells of the table: 0, 1, N/2 and N-1 processes, by each fault, with and without return, and with ULFM alone.
+fn cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for count in [0, 1, 8, 15] {
+        let mut add = |mode, fault, returns| {
+            cells.push(Cell { mode, fault, count, returns, round_ms: 400, looks: false });
+        };
+        for fault in [Fault::Kill, Fault::Stop, Fault::Load] {
+            if count > 0 || fault == Fault::Kill {
+                [true, false].iter().for_each(|returns| add("group", fault, *returns));
+            }
+        }
+        add("ulfm", Fault::Kill, false);
+    }
+    cells
+}
+
+/// A cell in a round that its place and the seed say.
+fn is_sorted(lab: &Lab, place: usize, cell: Cell, seed: u32) {
+    drop(sorts(lab, cell, 1 + (place as u32 + seed) % ROUNDS, seed));
+}
+
+/// One cell in three, among which each number, each fault, returns, none, and ULFM alone are.
 #[test]
-#[ignore = "takes minutes for each seed"]
-fn a_sort_is_right_whatever_processes_are_killed_stopped_or_slow() {
+fn b12_a_sort_is_right_whatever_processes_are_killed_stopped_or_slow() {
     in_lab(|lab| {
         for seed in lab.seeds(1) {
-            let mut round = seed;
-            let mut run = |mode, fault, count, returns| {
-                round += 1;
-                sorts(lab, Cell { mode, fault, count, returns, round_ms: 400, looks: false }, 1 + round % ROUNDS, seed);
-            };
-            for count in [0, 1, 8, 15] {
-                for fault in [Fault::Kill, Fault::Stop, Fault::Load] {
-                    run("group", fault, count, true);
-                    run("group", fault, count, false);
-                }
-                run("ulfm", Fault::Kill, count, false);
-            }
+            cells().into_iter().enumerate().step_by(3).for_each(|(place, cell)| is_sorted(lab, place, cell, seed));
+        }
+    });
+}
+
+#[test]
+#[ignore = "minutes for each seed"]
+fn b12_a_sort_is_right_in_all_cells() {
+    in_lab(|lab| {
+        for seed in lab.seeds(1) {
+            cells().into_iter().enumerate().for_each(|(place, cell)| is_sorted(lab, place, cell, seed));
         }
     });
 }
