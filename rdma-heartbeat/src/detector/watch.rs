@@ -22,13 +22,16 @@ use tracing::{debug, error, info, warn};
 use crate::detector::fate::reason_of;
 use crate::detector::launched::{self, Launched, Search};
 use crate::detector::lifeline;
-use crate::detector::stopped::{StopCount, Window};
+use crate::detector::stopped::{StopCount, Window, sampling_interval};
 
 #[cfg(test)]
 mod tests;
 
 /// Maximum time before a registration is noticed, while ranks are expected to register.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// Time between two searches for the processes of ranks that have not registered, if the limit of stopped ranks is not
+/// shorter.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A finding of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +122,7 @@ pub struct Watch {
     next_look: Time,
     stop_limit: Option<Duration>,
     next_sample: Window,
+    next_search: Time,
     kills: bool,
     /// Whether ranks are started stopped, which is no fault before they register.
     starts_stopped: bool,
@@ -162,8 +166,9 @@ impl Watch {
         };
         let mut watch = Self {
             slots: Vec::new(),
-            look_interval: period.min(LOOK_INTERVAL),
+            look_interval: (period * 2).min(LOOK_INTERVAL),
             next_look: Time::ZERO,
+            next_search: Time::ZERO,
             stop_limit,
             next_sample: if stop_limit.is_some() { Window::at(Time::ZERO) } else { Window::NEVER },
             kills,
@@ -238,7 +243,7 @@ impl Watch {
 
     /// Handles new registrations and stopped ranks, if due, and answers to inquiries.
     pub fn look(&mut self, now: Time, segment: &Segment, out: &mut Vec<Sighting>) {
-        self.hear(out);
+        let mut is_new = self.hear(out);
         if now >= self.next_look {
             let mut expects_more = false;
             for index in 0..self.slots.len() {
@@ -250,16 +255,21 @@ impl Watch {
             self.next_look = if expects_more { now + self.look_interval } else { Time::MAX };
         }
         if out.iter().any(|sighting| matches!(sighting, Sighting::Pinned(_))) {
+            is_new = true;
             // Its lock may have been reported before the process was known.
             self.broken(segment, out);
+        }
+        if let (true, Some(limit)) = (is_new, self.stop_limit) {
+            self.next_sample = self.next_sample.and(Window::after(now, limit));
         }
         if self.next_sample.is_open(now) {
             self.sample(now, segment, out);
         }
     }
 
-    /// Handles answers to inquiries.
-    fn hear(&mut self, out: &mut Vec<Sighting>) {
+    /// Handles answers to inquiries. Returns whether a process was found that has not registered.
+    fn hear(&mut self, out: &mut Vec<Sighting>) -> bool {
+        let mut is_found = false;
         while let Some(claim) = self.claims.collect() {
             self.judge(&claim, out);
         }
@@ -269,9 +279,11 @@ impl Watch {
                 let slot = self.slots.iter_mut().find(|slot| slot.name.1 == rank && slot.name.0 == nspace);
                 if let Some(slot) = slot.filter(|slot| matches!(slot.occupant, Occupant::Absent)) {
                     slot.occupant = Occupant::Launched(pin, StopCount::default());
+                    is_found = true;
                 }
             }
         }
+        is_found
     }
 
     /// Decides whether a registered process is this rank.
@@ -331,7 +343,12 @@ impl Watch {
         if self.holds {
             return;
         }
-        self.look_for_launched();
+        self.look_for_launched(now, limit);
+        let has_process = |slot: &Slot| matches!(slot.occupant, Occupant::Pinned(..) | Occupant::Launched(..));
+        if !self.slots.iter().any(has_process) {
+            self.next_sample = Window::at(now + sampling_interval(limit).max(limit.min(SEARCH_INTERVAL)));
+            return;
+        }
         let excused = self.may_be_stopped || self.suspended_at.is_some_and(|at| now.saturating_sub(at) < limit);
         for (index, slot) in self.slots.iter_mut().enumerate() {
             let is_launched = matches!(slot.occupant, Occupant::Launched(..));
@@ -373,15 +390,16 @@ impl Watch {
     }
 
     /// Searches for processes of ranks that have not registered.
-    fn look_for_launched(&mut self) {
+    fn look_for_launched(&mut self, now: Time, limit: Duration) {
         let is_absent = |slot: &Slot| matches!(slot.occupant, Occupant::Absent);
-        if !self.slots.iter().any(is_absent) {
+        if now < self.next_search || !self.slots.iter().any(is_absent) {
             return;
         }
         let launching = self.slots.iter().all(is_absent);
         if !self.search.begins(launching) {
             return;
         }
+        self.next_search = now + limit.min(SEARCH_INTERVAL);
         let pids = self.slots.iter().filter_map(|slot| match &slot.occupant {
             Occupant::Pinned(pin, _) | Occupant::Launched(pin, _) | Occupant::Claimed(pin) => Some(pin.pid()),
             Occupant::Absent | Occupant::Gone => None,
