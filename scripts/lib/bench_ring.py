@@ -202,7 +202,7 @@ def main(options):
             for _ in range(AGAIN if members == GOAL_AT and not options.quick else 0):
                 result.figures += run(executable, kind, members, periods, options, 0, groups).of_groups()
     rate = options.rate or RATE
-    load = "beside two processes per core that compute" if options.busy else "nothing else runs"
+    load = "beside two processes per core that compute" if options.busy else "no load beside them"
     print(f"\nRings on this machine, all members real processes of the same priority, loopback; {rate:g} datagrams a second of "
           f"each member\n(256 members: {options.rate or RATES[256]:g}); {load}. Datagrams of ringwatchd are authenticated, foca's are not. "
           "Settings: the timeout\nof ringwatchd, the time from suspicion to declaration of foca, in its periods, of which one "

@@ -116,11 +116,15 @@ impl Plan {
             }
         };
         let _load = Load::start(self.busy);
-        let idle = self.idle(&mut *ring)?;
-        if ring.falsely_declared() == 0 {
-            self.deaths(&mut *ring, &settings, &idle)?;
+        match self.idle(&mut *ring) {
+            Ok(idle) if ring.falsely_declared() == 0 => self.deaths(&mut *ring, &settings, &idle),
+            Ok(_) => Ok(()),
+            // A member that was cut off has ended.
+            Err(problem) => {
+                print("idle", &json!({"started": false, "why": problem}));
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// What the ring costs while nothing happens, and whether it declares somebody.

@@ -177,7 +177,8 @@ fn ranks_of_srun_are_left_alone() {
         assert!(text.contains("--no-requeue"), "{text}");
 
         // On one node: its server keeps files in /tmp, which the virtual hosts share.
-        let job = slurm.allocate(&["-n", "2", "--job-name", "srun"], &["srun", "--unbuffered", "--mpi=pmix", recover()]);
+        let job =
+            slurm.allocate(&["-n", "2", "--job-name", "srun"], &["srun", "--unbuffered", "--mpi=pmix", recover()]);
         job.wait_for("step 0: 2 ranks", LIMIT);
         let all = process::on_hosts();
         assert!(!all.iter().any(|one| one.name.starts_with("ringwatch")), "no process of ringwatch runs: {all:?}");
