@@ -1,5 +1,6 @@
 //! The start of replication, at the end of `MPI_Init`.
 
+use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
 use platform::say::say;
@@ -18,6 +19,11 @@ use crate::output::Output;
 use crate::places::Places;
 use crate::replicated::Replicated;
 use crate::tell::Tell;
+
+/// The setting of `mallopt` that has new memory filled (mallopt(3)).
+const PERTURB: c_int = -6;
+/// What it is filled with: the complement of this byte.
+const FILL: c_int = 0xff;
 
 /// What a job asks for.
 #[derive(Clone, Debug)]
@@ -53,6 +59,9 @@ pub fn begin(settings: &Settings) -> Result<(), String> {
     let me = places.replica(process).ok_or("this process is no replica")?;
     let flips = flips_of(me)?;
     (settings.tell.replica)(me);
+    // A program may send parts of its memory that it has not written.
+    // SAFETY: a setting of the C library, which has no condition.
+    unsafe { libc::mallopt(PERTURB, FILL) };
     if let (0, Some(Replica { rank, .. })) = (process, places.sharing(&processes.nodes)) {
         say(&format!(
             "ringwatch: replicas of rank {rank} are on one node, and die with it: give mpirun more nodes, or at most {ranks} processes on each"
