@@ -14,6 +14,7 @@
 //! | `arrivals` | what other processes and the event logger say |
 //! | `checkpoints` | the machine is saved, and starts from what was saved |
 //! | `replacement` | a spare takes the place of a dead rank |
+//! | `vacancies` | a process is spawned where no spare is left |
 //! | `ending` | where protection ends, and where the job does |
 
 mod actions;
@@ -22,6 +23,7 @@ mod calls;
 pub mod checkpoints;
 mod ending;
 mod replacement;
+pub mod vacancies;
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
@@ -43,6 +45,7 @@ use crate::resent::Resent;
 use crate::set_up::SetUp;
 use crate::store::{Restored, Store};
 use crate::world::World;
+use vacancies::Spawner;
 use virtual_ranks::carrier::Carrier;
 use virtual_ranks::data::{Buffer, Data, Held};
 
@@ -98,6 +101,10 @@ pub struct Engine {
     /// What the event loggers may drop when there is another checkpoint.
     trims: Option<DeterminantId>,
     resent: Resent,
+    /// How a process is spawned, where that may be.
+    spawner: Option<Spawner>,
+    /// Whether a rank is dead.
+    is_short: bool,
     done: Vec<bool>,
     /// Whether all ranks are through with each other.
     is_over: bool,
@@ -151,6 +158,8 @@ impl Engine {
             taken: None,
             trims: None,
             resent: Resent::default(),
+            spawner: None,
+            is_short: false,
             is_over: false,
             is_unprotected: false,
             has_failed: false,

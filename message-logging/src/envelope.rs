@@ -30,10 +30,12 @@ pub enum Kind {
     Unprotected,
     /// How many messages the sender sends again to a replacement.
     Resent,
+    /// Another process is the receiver's rank.
+    Deposed,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Data, Kind::Protocol, Kind::Take, Kind::Done, Kind::Leave, Kind::Unprotected, Kind::Resent];
+const KINDS: [Kind; 8] =
+    [Kind::Data, Kind::Protocol, Kind::Take, Kind::Done, Kind::Leave, Kind::Unprotected, Kind::Resent, Kind::Deposed];
 
 /// What stands before the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,14 @@
 //!
 //! The layer of [`virtual_ranks`] makes messages between ranks of the program of all that communicates, which the
 //! machine of [`event_log::protocol`] logs, suppresses, sends again, and whose order it records. Ranks are not
-//! processes: a spare process that waits in `MPI_Init` takes the place of a dead one, runs the program from its start,
-//! and is fed from the memory of the others.
+//! processes: a spare process that waits in `MPI_Init`, or a spawned one, takes the place of a dead one, runs the
+//! program from its start, and is fed from the memory of the others.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`start`] | what a job asks for, and how it begins |
 //! | `world` | which process is which rank |
+//! | `summons` | what a spawned process is told |
 //! | `envelope` | what stands before a message between processes |
 //! | `matching` | which message a receive gets |
 //! | `logger` | where what the program does not determine is stable |
@@ -30,4 +31,5 @@ mod saved;
 mod set_up;
 pub mod start;
 mod store;
+mod summons;
 mod world;

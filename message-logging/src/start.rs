@@ -1,20 +1,27 @@
 //! The start of message logging, at the end of `MPI_Init`.
 
 use std::ffi::c_int;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use event_log::protocol::sender_log::{Limit, Policy};
+use node_abi::segment::{ADDRESS_VARIABLE, FIRST_RANK_VARIABLE};
 use platform::say::say;
+use virtual_ranks::carrier::Carrier;
 use virtual_ranks::data::ok;
+use virtual_ranks::links::{KEY, Links, Peer};
+use virtual_ranks::spawning::CommandLine;
 use virtual_ranks::start::{Processes, Program, failed};
 
 use crate::engine::Engine;
+use crate::engine::vacancies::Spawner;
 use crate::logged::{self, Logged};
-use crate::logger::Logger;
+use crate::logger::{Logger, Shared};
 use crate::output;
 use crate::saved::Checkpoints;
 use crate::store::Store;
+use crate::summons::{self, Summons};
 use crate::world::World;
 
 /// What a job asks for.
@@ -22,6 +29,8 @@ use crate::world::World;
 pub struct Settings {
     /// How many of the job's processes are spares: the last ones.
     pub spares: u32,
+    /// Whether processes are spawned where no spare is left.
+    pub spawns: bool,
     /// Bytes that a rank keeps of what it has sent.
     pub log_limit: u64,
     /// The folder of checkpoints.
@@ -36,6 +45,9 @@ const REST: Duration = Duration::from_millis(1);
 /// # Errors
 /// Why the job cannot have message logging; empty where another process says that.
 pub fn begin(settings: Settings) -> Result<(), String> {
+    if let Some(summons) = Summons::take()? {
+        return begin_spawned(settings, &summons);
+    }
     let (processes, ranks) = Processes::gather(|count, process| {
         count.checked_sub(settings.spares).filter(|ranks| *ranks > 0).ok_or_else(|| {
             let told = format!("{} of {count} processes are to be spares, and none would be left", settings.spares);
@@ -44,28 +56,115 @@ pub fn begin(settings: Settings) -> Result<(), String> {
         })
     })?;
     let process = processes.process;
-    if settings.spares == 0 && process == 0 {
+    if settings.spares == 0 && !settings.spawns && process == 0 {
         say("ringwatch: message logging without spares (hook_ringwatch_spares): a rank that dies is not replaced");
     }
-    let store = settings.checkpoints.map(|path| store(&processes, path)).transpose().map_err(failed)?;
-    let logger = Logger::connect()?;
-    let limit = Limit { bytes: settings.log_limit, policy: Policy::EndProtection };
-    let world = World::new(ranks, settings.spares);
-    let (carrier, data) = (processes.carrier()?, processes.data());
-    let mut engine = Engine::new(world, process, carrier, data, logger.clone(), limit, store.clone())?;
-    if !engine.stand_by(REST) {
-        // SAFETY: the end of a process of which the program knows nothing.
-        unsafe {
-            (processes.stock.finalize)();
-            libc::_exit(0);
-        }
+    let world = World::new(ranks, settings.spares, settings.spawns);
+    let store = settings.checkpoints.clone().map(|path| store(&processes, path)).transpose().map_err(failed)?;
+    let mut carrier = processes.carrier()?;
+    if settings.spawns {
+        let joined = world.launched();
+        carrier = carrier.with_links(joined, exchange_addresses(&processes)?);
     }
-    let rank = engine.rank().unwrap_or(process);
-    output::begin(&logger, engine.printed());
-    let checkpoints = store.map(|store| Checkpoints::new(store.folder(rank), store.job()));
-    let logged = logged::set(Logged { engine, checkpoints });
-    let nodes = processes.nodes.clone();
-    processes.stand_behind(Program { rank, ranks, nodes }, logged, "message logging")
+    let mut process = Process::new(&settings, &processes, world, carrier, store)?;
+    if !process.engine.stand_by(REST) {
+        end(&processes);
+    }
+    process.run(processes, ranks)
+}
+
+/// The same in a process that was spawned in place of a dead rank.
+fn begin_spawned(settings: Settings, summons: &Summons) -> Result<(), String> {
+    let world = World::new(summons.ranks, summons.spares, true);
+    let number = world.process_of(summons.number);
+    let processes = Processes::join(summons.names(), number)?;
+    let mut links = listen(number, summons.key)?;
+    let peers = summons.peers().filter(|peer| links.call(*peer));
+    let living: Vec<u32> = peers.map(|peer| peer.process).collect();
+    let store = settings.checkpoints.clone().zip(summons.job).map(|(path, job)| Store::new(path, job));
+    let carrier = processes.carrier()?.with_links(0, links);
+    let mut process = Process::new(&settings, &processes, world, carrier, store)?;
+    if living.is_empty() || !process.engine.step_in(summons.rank, summons.number, &summons.taken, &living) {
+        end(&processes);
+    }
+    process.run(processes, summons.ranks)
+}
+
+/// The end of a process of which the program knows nothing.
+fn end(processes: &Processes) -> ! {
+    // SAFETY: nothing of MPI is under way.
+    unsafe {
+        (processes.stock.finalize)();
+        libc::_exit(0);
+    }
+}
+
+/// A process before the program knows of it.
+struct Process {
+    engine: Engine,
+    logger: Shared,
+    store: Option<Store>,
+}
+
+impl Process {
+    fn new(
+        settings: &Settings,
+        processes: &Processes,
+        world: World,
+        carrier: Carrier,
+        store: Option<Store>,
+    ) -> Result<Self, String> {
+        let logger = Logger::connect()?;
+        let limit = Limit { bytes: settings.log_limit, policy: Policy::EndProtection };
+        let (data, process) = (processes.data(), processes.process);
+        let mut engine = Engine::new(world, process, carrier, data, logger.clone(), limit, store.clone())?;
+        if settings.spawns {
+            let command =
+                CommandLine::of_this_process().map_err(|error| format!("the program is not found: {error}"))?;
+            engine.spawn_with(Spawner::new(command, summons::shorten(&processes.nodes)));
+        }
+        Ok(Self { engine, logger, store })
+    }
+
+    /// The program runs, as a rank.
+    fn run(self, processes: Processes, ranks: u32) -> Result<(), String> {
+        let Self { engine, logger, store } = self;
+        let rank = engine.rank().unwrap_or(processes.process);
+        output::begin(&logger, engine.printed());
+        let checkpoints = store.map(|store| Checkpoints::new(store.folder(rank), store.job()));
+        let logged = logged::set(Logged { engine, checkpoints });
+        let nodes = processes.nodes.clone();
+        processes.stand_behind(Program { rank, ranks, nodes }, logged, "message logging")
+    }
+}
+
+/// Links of this process, without any yet.
+fn listen(process: u32, key: [u8; KEY]) -> Result<Links, String> {
+    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    let number = number("PMIX_RANK").zip(number(FIRST_RANK_VARIABLE)).map_or(process, |(rank, first)| first + rank);
+    let address = std::env::var(ADDRESS_VARIABLE).ok().and_then(|text| text.parse().ok());
+    let address = SocketAddrV4::new(address.unwrap_or(Ipv4Addr::LOCALHOST), 0);
+    let links = Links::listen(key, Peer { process, number, address });
+    links.map_err(|error| format!("no port of {} is free: {error}", address.ip()))
+}
+
+/// Links of this process, which knows where all others listen. All processes take part.
+fn exchange_addresses(processes: &Processes) -> Result<Links, String> {
+    let mut key = [0; KEY];
+    // SAFETY: a buffer of that size.
+    unsafe { libc::getrandom(key.as_mut_ptr().cast(), key.len(), 0) };
+    let mut links = listen(processes.process, key)?;
+    let own = postcard::to_stdvec(&(key, links.own().address.ip().octets(), links.own().address.port().to_le_bytes()));
+    let all = processes.exchange(&own.unwrap_or_default()).map_err(failed)?;
+    let all: Vec<([u8; KEY], [u8; 4], [u8; 2])> =
+        all.iter().filter_map(|bytes| postcard::from_bytes(bytes).ok()).collect();
+    let peers = (0..).zip(&all).map(|(process, (_, ip, port))| {
+        let address = SocketAddrV4::new((*ip).into(), u16::from_le_bytes(*port));
+        Peer { process, number: process, address }
+    });
+    // The first process has drawn the key of all.
+    links.join(all.first().map_or(key, |first| first.0), peers);
+    Ok(links)
 }
 
 /// The checkpoints of this job, which has a random number that the first process draws. All processes take part.

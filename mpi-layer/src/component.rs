@@ -186,6 +186,7 @@ impl Rank {
                     deaths::is_new(dead);
                 }
                 mpi.report(dead);
+                recovery::note_death_of(rank);
                 // If the dead process is in no live communicator, this is the only report of it.
                 background::request_check();
                 communicators::interrupt_global(dead);

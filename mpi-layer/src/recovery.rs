@@ -17,7 +17,7 @@ use replicated_ranks::tell::Tell;
 use replication::machine::{Bound, OnMismatch};
 use replication::method::Method;
 use replication::replicas::Replica;
-pub use virtual_ranks::carrier::note_death;
+pub use virtual_ranks::carrier::{note_death, note_death_of};
 
 use crate::properties::communicators;
 
@@ -37,6 +37,8 @@ const REPORT: c_int = 1;
 static SLOT: OnceLock<(&Segment, u32)> = OnceLock::new();
 static RECOVERY: AtomicI32 = AtomicI32::new(NONE);
 static SPARES: AtomicI32 = AtomicI32::new(0);
+/// Whether processes are spawned in place of the dead.
+static SPAWN: AtomicI32 = AtomicI32::new(1);
 /// In MiB.
 static LOG_LIMIT: AtomicI32 = AtomicI32::new(512);
 /// A path, or null.
@@ -76,6 +78,8 @@ pub fn register_parameters(component: *const c_void) {
         &RECOVERY,
     );
     loaded::register_number(component, rank_parameters::SPARES.name, rank_parameters::SPARES.help, &SPARES);
+    let answers: [(c_int, &CStr); 2] = [(0, c"false"), (1, c"true")];
+    loaded::register_choice(component, rank_parameters::SPAWN.name, rank_parameters::SPAWN.help, &answers, &SPAWN);
     loaded::register_number(component, rank_parameters::LOG_LIMIT.name, rank_parameters::LOG_LIMIT.help, &LOG_LIMIT);
     loaded::register_text(
         component,
@@ -137,7 +141,8 @@ fn begin_logging() -> Result<(), String> {
     let number = |parameter: &AtomicI32| parameter.load(Ordering::Relaxed).max(0);
     let (spares, log_limit) = (number(&SPARES) as u32, (number(&LOG_LIMIT) as u64) << 20);
     let checkpoints = text(&CHECKPOINTS).map(|path| OsStr::from_bytes(path.to_bytes()).into());
-    message_logging::start::begin(message_logging::start::Settings { spares, log_limit, checkpoints })
+    let spawns = number(&SPAWN) != 0;
+    message_logging::start::begin(message_logging::start::Settings { spares, spawns, log_limit, checkpoints })
 }
 
 /// The value of a parameter that is a positive number.

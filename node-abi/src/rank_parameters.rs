@@ -45,6 +45,13 @@ pub const SPARES: Definition = Definition {
     default: "0",
     help: c"How many processes of the job are spares, which wait in MPI_Init: the last ones. The program has as many ranks less",
 };
+/// What replaces where no spare is left.
+pub const SPAWN: Definition = Definition {
+    component: "hook_ringwatch",
+    name: c"spawn",
+    default: "true",
+    help: c"Whether a process is spawned in place of a dead rank under message logging, where no spare is left. Without it a death is an error of MPI there",
+};
 /// How much is kept for a replacement.
 pub const LOG_LIMIT: Definition = Definition {
     component: "hook_ringwatch",
@@ -104,11 +111,12 @@ pub const CORRUPT: Definition = Definition {
 };
 
 /// All of them.
-pub const DEFINITIONS: [Definition; 12] = [
+pub const DEFINITIONS: [Definition; 13] = [
     ERROR_SCOPE,
     ERROR_UNIFORM,
     RECOVERY,
     SPARES,
+    SPAWN,
     LOG_LIMIT,
     CHECKPOINTS,
     REPLICAS,

@@ -49,6 +49,8 @@ pub const SEGMENT_VARIABLE: &str = "RINGWATCH_SEGMENT";
 /// Environment variable with the number that rank 0 of a rank's job has among the ranks of all jobs: zero, or more in a
 /// job that was spawned.
 pub const FIRST_RANK_VARIABLE: &str = "RINGWATCH_FIRST_RANK";
+/// Environment variable with an IPv4 address of this node, one that heartbeats use.
+pub const ADDRESS_VARIABLE: &str = "RINGWATCH_ADDRESS";
 /// Set when every rank of the job has passed `MPI_Init` (node 0 only).
 pub const FLAG_ALL_READY: u32 = 1;
 /// Set while the ranks of the node are stopped by `ringwatchd`.

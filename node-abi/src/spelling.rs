@@ -4,11 +4,12 @@
 const CLOSE: usize = 2;
 
 /// Parameters of the components in the ranks.
-pub const OF_RANKS: [&str; 12] = [
+pub const OF_RANKS: [&str; 13] = [
     "coll_ringwatch_error_scope",
     "coll_ringwatch_error_uniform",
     "hook_ringwatch_recovery",
     "hook_ringwatch_spares",
+    "hook_ringwatch_spawn",
     "hook_ringwatch_log_limit",
     "hook_ringwatch_checkpoints",
     "hook_ringwatch_replicas",

@@ -2,15 +2,17 @@
 //!
 //! Before the first use a group is [compared](crate::v5_0::probe) with what it is held for.
 
-use std::ffi::c_int;
+use std::ffi::{CString, c_int};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::classes::Classes;
 use crate::communicator::Internals;
+use crate::loaded::{Library, OpenMpi};
 use crate::object::Object;
 use crate::proc;
 use crate::process_name::ProcessName;
+use crate::v5_0::functions::OMPI_GROUP_ALLOCATE_PLIST_W_PROCS;
 use crate::v5_0::layout::communicator::C_LOCAL_GROUP;
 use crate::v5_0::layout::group::{GRP_FLAGS, GRP_MY_RANK, GRP_PROC_COUNT, GRP_PROC_POINTERS, OMPI_GROUP_DENSE};
 use crate::v5_0::layout::proc::PROC_NAME;
@@ -102,6 +104,36 @@ pub unsafe fn list<'a>(group: Object) -> Option<&'a [AtomicUsize]> {
         let words = group.byte_add(GRP_PROC_POINTERS).cast::<*const AtomicUsize>().read();
         (is_list && count > 0).then(|| std::slice::from_raw_parts(words, count))
     }
+}
+
+/// A group of the first processes of the first job of this mpirun, by their ranks there. Open MPI need not know them.
+/// `None` if groups have another form, or nothing is known of that job.
+///
+/// # Safety
+/// `like` is a group that lives.
+pub unsafe fn of_first_job(like: Object, members: u32) -> Option<Object> {
+    const FIRST_JOB: u32 = 1;
+    let nspace = CString::new(std::env::var("PMIX_NAMESPACE").ok()?).ok()?;
+    let (mpi, library) = (OpenMpi::find(&nspace)?, Library::loaded()?);
+    let make = library.function(OMPI_GROUP_ALLOCATE_PLIST_W_PROCS)?;
+    // SAFETY: as required of the caller. The list is of as many words, and Open MPI's, which frees it.
+    unsafe {
+        list(like)?;
+        let words = libc::calloc(members as usize, size_of::<usize>()).cast::<usize>();
+        if words.is_null() {
+            return None;
+        }
+        for rank in 0..members {
+            words.add(rank as usize).write(unmet(mpi.name_in(FIRST_JOB, rank)));
+        }
+        Some(make(like, words, members.try_into().ok()?)).filter(|group| !group.is_null())
+    }
+}
+
+/// `ompi_proc_name_to_sentinel`
+fn unmet(name: ProcessName) -> usize {
+    let job = name.job as usize;
+    (name.rank as usize) << 32 | job >> 16 << 16 | (job & 0x7fff) << 1 | 1
 }
 
 /// Whether Open MPI has not met a process yet, and has its name in place of its address.

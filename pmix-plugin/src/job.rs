@@ -11,12 +11,13 @@ use node_abi::event_loggers::{LOGGER_VARIABLE, socket_name};
 use node_abi::group_watch::{self, GROUP_VARIABLE};
 use node_abi::jobs::Jobs;
 use node_abi::launch::LaunchData;
-use node_abi::segment::{Entry, FIRST_RANK_VARIABLE, FLAG_ENDED, SEGMENT_VARIABLE, Segment, path_of};
+use node_abi::segment::{ADDRESS_VARIABLE, Entry, FIRST_RANK_VARIABLE, FLAG_ENDED, SEGMENT_VARIABLE, Segment, path_of};
 use platform::say::say;
 use propagation::NodeId;
 use prte_hooks::Runtime;
 
 use crate::link::Link;
+use crate::network;
 use crate::runtimes;
 use crate::sync::lock;
 
@@ -258,7 +259,9 @@ impl Job {
         ];
         let logger = || (LOGGER_VARIABLE.to_owned(), socket_name(uid, self.launch.job, self.me));
         let logger = self.launch.parameters.event_loggers.map(|_| logger());
-        let all = self.launch.rank_environment.iter().cloned().chain(own).chain(logger);
+        let addresses = network::addresses(&self.launch.parameters.interfaces).unwrap_or_default();
+        let address = addresses.first().map(|address| (ADDRESS_VARIABLE.to_owned(), address.to_string()));
+        let all = self.launch.rank_environment.iter().cloned().chain(own).chain(logger).chain(address);
         all.filter_map(|(name, value)| Some((CString::new(name).ok()?, CString::new(value).ok()?))).collect()
     }
 

@@ -1,13 +1,17 @@
-//! Messages between processes, over a communicator of all processes that is never revoked: whoever is dead is left out.
+//! Messages between processes: over a communicator of all processes of the job that is never revoked, whoever is dead is
+//! left out; and over [`Links`] to and from processes that were spawned later.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use openmpi_internals::layout::mpi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_UNDEFINED};
 use openmpi_internals::object::Object;
 use openmpi_internals::request::{Request, Status};
+use openmpi_internals::sync::lock;
 
+use crate::links::Links;
 use crate::packet::Packet;
 use crate::stock::Stock;
 
@@ -20,6 +24,15 @@ static SOMEBODY_DIED: AtomicBool = AtomicBool::new(false);
 /// A process of the job is dead.
 pub fn note_death() {
     SOMEBODY_DIED.store(true, Ordering::Release);
+}
+
+/// The dead, by their numbers among all ranks of all jobs of this mpirun.
+static NUMBERS_OF_THE_DEAD: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// The process with this number is dead, also where it is in no communicator of this process.
+pub fn note_death_of(number: u32) {
+    lock(&NUMBERS_OF_THE_DEAD).push(number);
+    note_death();
 }
 
 /// A message that is being sent.
@@ -58,6 +71,9 @@ pub struct Carrier {
     sending: VecDeque<Sending>,
     /// By sender, in the order of sending.
     receiving: BTreeMap<u32, VecDeque<Receiving>>,
+    /// How many processes are in the communicator, by their ranks there.
+    joined: u32,
+    links: Option<Links>,
 }
 
 // SAFETY: handles of MPI, which is initialised for the threads that the program has.
@@ -72,13 +88,37 @@ impl Carrier {
         let mut group = std::ptr::null_mut();
         // SAFETY: a communicator.
         match unsafe { (stock.comm_group)(comm, &mut group) } {
-            0 => Ok(Self { stock, comm, group, byte, sending: VecDeque::new(), receiving: BTreeMap::new() }),
+            0 => Ok(Self {
+                stock,
+                comm,
+                group,
+                byte,
+                sending: VecDeque::new(),
+                receiving: BTreeMap::new(),
+                joined: u32::MAX,
+                links: None,
+            }),
             code => Err(code),
         }
     }
 
+    /// The processes from this one on are reached over links.
+    #[must_use]
+    pub fn with_links(self, joined: u32, links: Links) -> Self {
+        Self { joined, links: Some(links), ..self }
+    }
+
+    /// The links, if there are any.
+    pub fn links(&mut self) -> Option<&mut Links> {
+        self.links.as_mut()
+    }
+
     /// Sends to a process. One that is dead does not get it.
     pub fn send(&mut self, process: u32, packet: Packet) {
+        if process >= self.joined {
+            self.links.iter_mut().for_each(|links| links.send(process, packet.clone()));
+            return;
+        }
         let Ok(count) = c_int::try_from(packet.len()) else { return };
         let mut request = std::ptr::null_mut();
         // SAFETY: the bytes stay where they are until the request has ended.
@@ -92,7 +132,7 @@ impl Carrier {
 
     /// Whether everything that was sent has left.
     pub fn is_idle(&self) -> bool {
-        self.sending.is_empty()
+        self.sending.is_empty() && self.links.as_ref().is_none_or(Links::are_idle)
     }
 
     /// How a request has ended; `None` if it has not.
@@ -117,7 +157,15 @@ impl Carrier {
         // for.
         let is_refused = self.take().is_err();
         let somebody_died = SOMEBODY_DIED.load(Ordering::Relaxed) && SOMEBODY_DIED.swap(false, Ordering::AcqRel);
-        (self.received(), is_refused || somebody_died)
+        let mut there = self.received();
+        let mut is_cut = false;
+        if let Some(links) = &mut self.links {
+            if somebody_died {
+                links.note_dead(&lock(&NUMBERS_OF_THE_DEAD));
+            }
+            is_cut = links.turn(&mut there);
+        }
+        (there, is_refused || somebody_died || is_cut)
     }
 
     /// Begins to receive a message, if one has arrived.
@@ -189,7 +237,8 @@ impl Carrier {
             (self.stock.group_translate_ranks)(failed, size, members.as_ptr(), self.group, ranks.as_mut_ptr());
             (self.stock.group_free)(&mut failed);
             (self.stock.comm_ack_failed)(self.comm, size, &mut known);
-            ranks.into_iter().filter_map(|rank| u32::try_from(rank).ok()).collect()
+            let joined = ranks.into_iter().filter_map(|rank| u32::try_from(rank).ok());
+            joined.chain(self.links.iter().flat_map(Links::dead)).collect()
         }
     }
 }

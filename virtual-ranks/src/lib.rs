@@ -8,7 +8,8 @@
 //! |---|---|
 //! | [`protocol`] | what a protocol does for the layer |
 //! | [`start`] | the processes of a job, and how the layer begins |
-//! | [`carrier`], [`packet`] | messages between processes |
+//! | [`carrier`], [`links`], [`packet`] | messages between processes |
+//! | [`spawning`] | processes of the program are started in the job |
 //! | [`streams`] | standard output goes through this process |
 //! | [`system_clocks`] | clocks of the system show what the protocol says |
 //! | [`data`] | the program's buffers |
@@ -28,6 +29,7 @@ pub mod entries;
 mod grid;
 mod handlers;
 pub mod layer;
+pub mod links;
 pub mod operation;
 pub mod packet;
 pub mod processor_names;
@@ -35,6 +37,7 @@ mod progress;
 pub mod protocol;
 pub mod requests;
 mod schedule;
+pub mod spawning;
 pub mod start;
 mod statuses;
 pub mod stock;

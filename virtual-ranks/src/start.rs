@@ -8,6 +8,7 @@ use mpi_entry::entries::install;
 use mpi_entry::functions::Function;
 use openmpi_internals::communicator::Internals;
 use openmpi_internals::error_class::ERR_UNSUPPORTED;
+use openmpi_internals::group::of_first_job;
 use openmpi_internals::loaded::Library;
 use openmpi_internals::object::Object;
 use openmpi_internals::variables::{
@@ -48,6 +49,9 @@ pub struct Processes {
     packed: Object,
     null: Object,
     null_type: Object,
+    errors_return: Object,
+    /// Whether this process was spawned, and is not in the first job of this mpirun.
+    is_spawned: bool,
 }
 
 /// What the program sees.
@@ -72,6 +76,34 @@ impl Processes {
     /// # Errors
     /// Why they cannot be found, or what `check` says.
     pub fn gather<T>(check: impl FnOnce(u32, u32) -> Result<T, String>) -> Result<(Self, T), String> {
+        let mut found = Self::find()?;
+        let (mut count, mut process) = (0, 0);
+        // SAFETY: room for the answers.
+        unsafe {
+            (found.stock.comm_size)(found.world, &mut count);
+            (found.stock.comm_rank)(found.world, &mut process);
+        }
+        (found.count, found.process) = (count as u32, process as u32);
+        let checked = check(found.count, found.process)?;
+        found.everywhere = found.quiet(found.world)?;
+        found.nodes =
+            processor_names::gather(found.stock, found.everywhere, found.byte, found.count).map_err(failed)?;
+        Ok((found, checked))
+    }
+
+    /// Those of a job to which this process was spawned, as `process`. It alone takes part.
+    ///
+    /// # Errors
+    /// Why this process cannot be one of them.
+    pub fn join(nodes: Vec<Name>, process: u32) -> Result<Self, String> {
+        let mut found = Self::find()?;
+        (found.count, found.process, found.nodes) = (nodes.len() as u32, process, nodes);
+        found.everywhere = found.quiet(found.alone)?;
+        found.is_spawned = true;
+        Ok(found)
+    }
+
+    fn find() -> Result<Self, String> {
         static STOCK: OnceLock<Stock> = OnceLock::new();
         let library = Library::loaded().ok_or("libmpi is not loaded")?;
         let missing = |name: &str| format!("this Open MPI has no {name}");
@@ -83,43 +115,54 @@ impl Processes {
         let (byte, packed) = (known(OMPI_MPI_BYTE)?, known(OMPI_MPI_PACKED)?);
         let (null, null_type) = (known(OMPI_MPI_COMM_NULL)?, known(OMPI_MPI_DATATYPE_NULL)?);
         let errors_return = known(OMPI_MPI_ERRORS_RETURN)?;
-        let quiet = |comm: Object| {
-            let mut copy = std::ptr::null_mut();
-            // SAFETY: communicators; all processes of the job take part, or this one alone.
-            unsafe {
-                ok((stock.comm_dup)(comm, &mut copy)).map_err(failed)?;
-                ok((stock.comm_set_errhandler)(copy, errors_return)).map_err(failed)?;
-            }
-            Ok::<_, String>(copy)
-        };
-        let (mut count, mut process) = (0, 0);
-        // SAFETY: room for the answers.
-        unsafe {
-            (stock.comm_size)(world, &mut count);
-            (stock.comm_rank)(world, &mut process);
-        }
-        let (count, process) = (count as u32, process as u32);
-        let checked = check(count, process)?;
-        let everywhere = quiet(world)?;
-        let nodes = processor_names::gather(stock, everywhere, byte, count).map_err(failed)?;
-        let own = quiet(alone)?;
-        let processes = Self {
+        let mut found = Self {
             stock,
-            count,
-            process,
-            nodes,
-            everywhere,
+            count: 0,
+            process: 0,
+            nodes: Vec::new(),
+            everywhere: null,
             byte,
             library,
             mpi,
             world,
             alone,
-            own,
+            own: null,
             packed,
             null,
             null_type,
+            errors_return,
+            is_spawned: false,
         };
-        Ok((processes, checked))
+        found.own = found.quiet(alone)?;
+        Ok(found)
+    }
+
+    /// A copy of a communicator, whose errors return. All its processes take part.
+    fn quiet(&self, comm: Object) -> Result<Object, String> {
+        let mut copy = std::ptr::null_mut();
+        // SAFETY: communicators.
+        unsafe {
+            ok((self.stock.comm_dup)(comm, &mut copy)).map_err(failed)?;
+            ok((self.stock.comm_set_errhandler)(copy, self.errors_return)).map_err(failed)?;
+        }
+        Ok(copy)
+    }
+
+    /// A group of the processes with which the job has begun, the first `ranks` of them.
+    fn base(&self, ranks: u32) -> Result<Object, String> {
+        let (mut group, mut base) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let first: Vec<c_int> = (0..ranks as c_int).collect();
+        // SAFETY: a group of at least as many members, or one that another one is made like.
+        unsafe {
+            ok((self.stock.comm_group)(self.world, &mut group)).map_err(failed)?;
+            if self.is_spawned {
+                base = of_first_job(group, ranks).ok_or("groups of this Open MPI are not those of 5.0")?;
+            } else {
+                ok((self.stock.group_incl)(group, ranks as c_int, first.as_ptr(), &mut base)).map_err(failed)?;
+            }
+            (self.stock.group_free)(&mut group);
+        }
+        Ok(base)
     }
 
     /// Carries messages between them.
@@ -128,6 +171,20 @@ impl Processes {
     /// Why there is no carrier.
     pub fn carrier(&self) -> Result<Carrier, String> {
         Carrier::new(self.stock, self.everywhere, self.byte).map_err(failed)
+    }
+
+    /// The same number of bytes of each. All take part.
+    ///
+    /// # Errors
+    /// The error class of MPI.
+    pub fn exchange(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, c_int> {
+        let mut all = vec![0_u8; own.len() * self.count as usize];
+        let (from, bytes, byte) = (own.as_ptr().cast(), own.len() as c_int, self.byte);
+        // SAFETY: room for the bytes of all.
+        ok(unsafe {
+            (self.stock.allgather)(from, bytes, byte, all.as_mut_ptr().cast(), bytes, byte, self.everywhere)
+        })?;
+        Ok(all.chunks_exact(own.len()).map(<[u8]>::to_vec).collect())
     }
 
     /// Copies data.
@@ -146,16 +203,9 @@ impl Processes {
         protocol: Arc<Mutex<dyn Protocol>>,
         name: &'static str,
     ) -> Result<(), String> {
-        let Self { stock, world, alone, own, null, byte, null_type, .. } = self;
         let Program { rank, ranks, nodes } = program;
-        let (mut group, mut base) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let first: Vec<c_int> = (0..ranks as c_int).collect();
-        // SAFETY: a group of at least as many members.
-        unsafe {
-            ok((stock.comm_group)(world, &mut group)).map_err(failed)?;
-            ok((stock.group_incl)(group, ranks as c_int, first.as_ptr(), &mut base)).map_err(failed)?;
-            (stock.group_free)(&mut group);
-        }
+        let base = self.base(ranks)?;
+        let Self { stock, world, alone, own, null, byte, null_type, .. } = self;
         let mut comms = Comms::new(rank, ranks);
         comms.add(Comm::new(world, 0, (0..ranks).collect(), rank as usize, None));
         comms.add(Comm::new(alone, NUMBERS, vec![rank], 0, None));

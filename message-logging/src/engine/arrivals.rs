@@ -28,6 +28,9 @@ impl Engine {
         if somebody_died {
             self.note_deaths();
         }
+        if self.is_short {
+            self.fill_vacancy();
+        }
         self.note_stable();
         self.tell_replay();
         self.tell_kept();
@@ -109,11 +112,7 @@ impl Engine {
         match envelope.kind {
             Kind::Take => {
                 let taken: Vec<Taking> = postcard::from_bytes(&bytes[envelope::LENGTH..]).unwrap_or_default();
-                match (self.world.take(&taken), self.is_unprotected) {
-                    (false, _) => {}
-                    (true, false) => self.begin_epoch(),
-                    (true, true) => self.fail(&format!("rank {} is dead and is not replaced", envelope.source)),
-                }
+                self.hear_of_replacement(process, envelope.source, &taken);
             }
             Kind::Done => {
                 if let Some(done) = self.done.get_mut(envelope.source as usize) {
@@ -125,6 +124,8 @@ impl Engine {
                 self.is_unprotected = true;
                 self.look_for_lost();
             }
+            // It is one too many.
+            Kind::Deposed => std::process::exit(1),
             Kind::Data | Kind::Protocol | Kind::Resent => self.message(process, envelope, bytes),
         }
     }
@@ -159,6 +160,7 @@ impl Engine {
 
     /// A spare has taken a place, here or elsewhere.
     pub(super) fn begin_epoch(&mut self) {
+        self.is_short = self.world.is_short();
         self.matching.lose();
         self.looking = None;
         self.resent.begin();

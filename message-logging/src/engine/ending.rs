@@ -56,7 +56,7 @@ impl Engine {
         self.is_over = true;
     }
 
-    fn word(&self, kind: Kind) -> Vec<u8> {
+    pub(super) fn word(&self, kind: Kind) -> Vec<u8> {
         Envelope::of(kind, self.rank.unwrap_or(0), self.world.epoch()).encode(&[])
     }
 

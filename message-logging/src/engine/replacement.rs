@@ -10,6 +10,8 @@ use openmpi_internals::sync::lock;
 
 use super::Engine;
 use crate::envelope::{Envelope, Kind};
+use crate::world::Taking;
+use virtual_ranks::packet::Packet;
 
 impl Engine {
     /// Waits, as a spare, with a rest after each look. Returns whether it has become a rank: else the job is over.
@@ -25,6 +27,41 @@ impl Engine {
         self.rank.is_some()
     }
 
+    /// Takes the place of a rank, as a process that was spawned for that, which knows these places. Returns whether it is
+    /// the rank: else another process is.
+    pub fn step_in(&mut self, rank: Rank, number: u32, taken: &[Taking], living: &[u32]) -> bool {
+        self.world.take(taken);
+        let spares = taken.iter().map(|(_, spare)| self.world.process_of(*spare));
+        let all: Vec<u32> = (0..self.world.launched()).chain(spares).collect();
+        for process in all.into_iter().filter(|process| !living.contains(process)) {
+            self.world.note_death(process);
+        }
+        self.replace(rank, number);
+        self.rank.is_some()
+    }
+
+    /// A process says that it takes the place of a rank, and who has the others.
+    pub(super) fn hear_of_replacement(&mut self, process: u32, rank: Rank, taken: &[Taking]) {
+        let before = (rank < self.world.ranks()).then(|| self.world.place(rank));
+        match (self.world.take(taken), self.is_unprotected) {
+            (false, _) if self.world.has_place(process) => return,
+            // It comes too late: a later one was spawned without knowing of it.
+            (false, _) => self.depose(process),
+            (true, _) if Some(rank) == self.rank => std::process::exit(1),
+            (true, false) => self.begin_epoch(),
+            (true, true) => self.fail(&format!("rank {rank} is dead and is not replaced")),
+        }
+        if let Some(before) = before.filter(|before| before.is_alive && !self.world.has_place(before.process)) {
+            self.depose(before.process);
+        }
+    }
+
+    /// Tells a process that another one is its rank.
+    fn depose(&mut self, process: u32) {
+        let word = self.word(Kind::Deposed);
+        self.carrier.send(process, Packet::Own(word));
+    }
+
     /// Takes the place of a dead rank.
     fn replace(&mut self, rank: Rank, spare: u32) {
         let mut taken = self.world.taken();
@@ -35,11 +72,13 @@ impl Engine {
         let taken_over = lock(&self.logger).take(rank, spare, after);
         let Taken { determinants, output } = match taken_over {
             Ok(before) => before,
-            Err(reason) => {
+            Err(reason) if spare <= self.world.launched() - self.world.ranks() => {
                 self.end_protection(&format!("the event loggers do not return what rank {rank} has seen ({reason})"));
                 self.is_over = true;
                 return;
             }
+            // Another one is the rank, or the one that had this process spawned will say what is wrong.
+            Err(_) => return,
         };
         self.start_from(rank, restored);
         self.rank = Some(rank);
@@ -58,6 +97,7 @@ impl Engine {
         for process in self.carrier.dead() {
             self.world.note_death(process);
         }
+        self.is_short = self.world.is_short();
         self.look_for_lost();
     }
 

@@ -140,6 +140,9 @@ functions! {
     /// Marks a process as dead, and tells all communicators.
     OMPI_ERRHANDLER_PROC_FAILED_INTERNAL = c"ompi_errhandler_proc_failed_internal":
         unsafe extern "C" fn(Object, c_int, bool) -> c_int;
+    /// A group of a list of processes, which may be unmet; it is like another one.
+    OMPI_GROUP_ALLOCATE_PLIST_W_PROCS = c"ompi_group_allocate_plist_w_procs":
+        unsafe extern "C" fn(Object, *mut usize, c_int) -> Object;
     /// All processes that are known, whose list and references are the caller's.
     OMPI_PROC_ALL = c"ompi_proc_all": unsafe extern "C" fn(*mut usize) -> *mut Object;
     /// The process of a name.

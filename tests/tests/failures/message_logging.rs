@@ -109,6 +109,14 @@ fn ranks_are_replaced_together_one_after_the_other_and_again() {
 }
 
 #[test]
+fn a_replacement_is_spawned_where_no_spare_is_left() {
+    in_lab(|lab| {
+        replaced(lab, 0, &[(3, 20)]);
+        replaced(lab, 0, &[(0, 150)]);
+    });
+}
+
+#[test]
 fn a_lost_node_with_three_ranks_and_an_event_logger_is_replaced() {
     in_lab(|lab| {
         let expected = undisturbed(lab);
@@ -210,10 +218,11 @@ fn a_rank_in_fortran_is_replaced() {
 }
 
 #[test]
-fn without_a_spare_a_death_is_an_error_of_mpi() {
+fn where_nothing_may_be_spawned_a_death_without_a_spare_is_an_error_of_mpi() {
     in_lab(|lab| {
         let program = logged().display().to_string();
-        let outcome = job(lab, 0, &[&program, "FOLDER", "300", "3", "20"]).run(lab);
+        let job = job(lab, 0, &[&program, "FOLDER", "300", "3", "20"]);
+        let outcome = job.options(&["--mca", "hook_ringwatch_spawn", "false"]).run(lab);
         let told = outcome.stderr.contains("rank 3 is dead and no spare is left");
         outcome.require(told && outcome.stderr.contains("MPI_ERR_PROC_FAILED"), "the others are told why they end");
         outcome.require(outcome.status != 0, "mpirun's exit status is not 0").left_nothing();
