@@ -189,6 +189,8 @@ pub struct Spawned {
     pub rank_nodes: Vec<NodeId>,
     /// Whether the spawning ranks wait in MPI for its ranks to leave `MPI_Init`: its program uses MPI.
     pub is_awaited: bool,
+    /// Whether its rank replaces one under message logging: nobody waits for it, and another one is spawned if it dies.
+    pub is_replacement: bool,
 }
 
 impl Spawned {
@@ -281,6 +283,12 @@ impl Startup {
     #[must_use]
     pub fn is_awaited(&self, rank: u32) -> bool {
         self.spawned.iter().any(|job| job.is_awaited && job.has(rank))
+    }
+
+    /// Whether a spawned rank replaces another one.
+    #[must_use]
+    pub fn is_replacement(&self, rank: u32) -> bool {
+        self.spawned.iter().any(|job| job.is_replacement && job.has(rank))
     }
 
     /// Whether a spawned rank is a program without MPI.

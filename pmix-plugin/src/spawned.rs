@@ -13,6 +13,9 @@ use crate::job::Job;
 /// (the key `ompi_non_mpi`), for which no process waits.
 const PARENT_PORT: &CStr = c"OMPI_PARENT_PORT";
 
+/// Variable that a replacement under message logging has.
+const REPLACES: &CStr = c"RINGWATCH_REPLACES";
+
 /// Launches a spawned job in prterun, with its ranks on these nodes: returns the launch data.
 ///
 /// # Errors
@@ -20,7 +23,9 @@ const PARENT_PORT: &CStr = c"OMPI_PARENT_PORT";
 pub fn launch(job: &Job, nspace: &CStr, rank_nodes: &[NodeId], runtime: &dyn Runtime) -> Result<Vec<u8>, String> {
     let is_awaited = runtime.job_variable(nspace, PARENT_PORT).is_none_or(|port| !port.is_empty());
     let spawned = job.jobs.plan(nspace.to_string_lossy().into_owned(), rank_nodes.to_vec(), is_awaited);
-    encode(&spawned.ok_or("more ranks were spawned than there are numbers")?).map_err(|error| error.to_string())
+    let spawned = spawned.ok_or("more ranks were spawned than there are numbers")?;
+    let is_replacement = runtime.job_variable(nspace, REPLACES).is_some();
+    encode(&Spawned { is_replacement, ..spawned }).map_err(|error| error.to_string())
 }
 
 /// Starts to watch ranks of a spawned job, which a daemon is about to start. Returns the first rank's number.

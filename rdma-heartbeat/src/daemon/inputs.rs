@@ -199,7 +199,8 @@ impl Daemon {
         {
             return;
         }
-        let is_early = self.is_awaited_here(rank) && !self.watch.has_initialised(rank, &self.segment);
+        let is_waited_for = self.is_awaited_here(rank) && !self.startup.is_replacement(rank);
+        let is_early = is_waited_for && !self.watch.has_initialised(rank, &self.segment);
         // First, so that the record is correct before other processes learn of it.
         self.chronicle.note(now, Event::Observed { rank, reason: rank_reason(reason) });
         self.fence(rank, now);

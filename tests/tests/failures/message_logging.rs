@@ -55,18 +55,30 @@ fn undisturbed(lab: &Lab) -> &'static [String] {
     })
 }
 
+/// The words of the program with these deaths.
+fn words(deaths: &[(u32, u32)]) -> Vec<String> {
+    let numbers = deaths.iter().flat_map(|death| [death.0.to_string(), death.1.to_string()]);
+    [logged().display().to_string(), "FOLDER".into(), "300".into()].into_iter().chain(numbers).collect()
+}
+
 /// Runs the program with these deaths. The output is that of a run without any.
 fn replaced(lab: &Lab, spares: u32, deaths: &[(u32, u32)]) {
-    let expected = undisturbed(lab);
-    let program = logged().display().to_string();
-    let numbers: Vec<String> = deaths.iter().flat_map(|death| [death.0.to_string(), death.1.to_string()]).collect();
-    let mut words = vec![program.as_str(), "FOLDER", "300"];
-    words.extend(numbers.iter().map(String::as_str));
-    let outcome = job(lab, spares, &words).run(lab);
+    replaced_with(lab, spares, deaths, &[]);
+}
+
+/// The same, with options of mpirun. Each may mean one more process that is lost.
+fn replaced_with(lab: &Lab, spares: u32, deaths: &[(u32, u32)], options: &[&str]) {
+    let (expected, words) = (undisturbed(lab), words(deaths));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let outcome = job(lab, spares, &words).options(options).run(lab);
+    gives_the_same(&outcome, expected, deaths.len() + options.len() / 2);
+}
+
+fn gives_the_same(outcome: &Outcome, expected: &[String], lost: usize) {
     outcome.require(outcome.status == 0, "mpirun's exit status is 0");
     let losses = outcome.losses().len();
-    outcome.require(losses == deaths.len(), &format!("{} processes were lost, not {losses}", deaths.len()));
-    outcome.require(printed(&outcome) == expected, &format!("the output is {expected:?}"));
+    outcome.require(losses == lost, &format!("{lost} processes were lost, not {losses}"));
+    outcome.require(printed(outcome) == expected, &format!("the output is {expected:?}"));
     outcome.left_nothing();
 }
 
@@ -113,6 +125,72 @@ fn a_replacement_is_spawned_where_no_spare_is_left() {
     in_lab(|lab| {
         replaced(lab, 0, &[(3, 20)]);
         replaced(lab, 0, &[(0, 150)]);
+        // A spare, then two that are spawned.
+        replaced(lab, 1, &[(1, 130), (0, 420), (5, 180)]);
+    });
+}
+
+#[test]
+fn spawned_processes_replace_ranks_together_and_again() {
+    in_lab(|lab| {
+        replaced(lab, 0, &[(2, 50), (2, 70), (2, 90)]);
+        replaced(lab, 0, &[(0, 100), (4, 30)]);
+        // The second one while it replays, and one before it has come to MPI_Init.
+        replaced(lab, 0, &[(2, 70), (1002, 20)]);
+        let file = lab.folder().join("started").display().to_string();
+        replaced_with(lab, 0, &[(1, 40)], &["-x", &format!("DIE_AT_START={file}")]);
+    });
+}
+
+/// Without options that make room or say how to bind.
+#[test]
+fn a_replacement_is_spawned_on_full_hosts() {
+    in_lab(|lab| {
+        for (hosts, each, options) in
+            [(&["h1", "h2", "h3", "h4"][..], 1, &[][..]), (&["h1"], 4, &["--bind-to", "none"])]
+        {
+            let run = |deaths| {
+                let folder = lab.folder().display().to_string();
+                let words: Vec<String> =
+                    words(deaths).into_iter().map(|word| word.replace("FOLDER", &folder)).collect();
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                let logging = ["--mca", "hook_ringwatch_recovery", "log"];
+                let job = Job::new().on(hosts, each).options(&logging).options(options);
+                job.limit(LIMIT).program(&words).run(lab)
+            };
+            let expected: Vec<String> = printed(&run(&[])).into_iter().map(str::to_owned).collect();
+            gives_the_same(&run(&[(2, 50)]), &expected, 1);
+        }
+    });
+}
+
+/// The time from one to the next does not grow.
+#[test]
+#[ignore = "minutes: a part of scripts/test --full"]
+fn a_hundred_are_spawned_one_after_another() {
+    // Once is enough, however often others are repeated.
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let lab = &Lab::open();
+        let (expected, deaths) = (undisturbed(lab), (0..100).map(|count| (3, 100 + count)).collect::<Vec<_>>());
+        let (words, history) = (words(&deaths), lab.folder().join("history"));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let job = job(lab, 0, &words).parameter("events", &history.display().to_string());
+        let outcome = job.limit(Duration::from_secs(600)).run(lab);
+        let text = fs::read_to_string(&history).expect("the history is written");
+        let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let replaced = records.filter(|record| record["event"] == "replaced");
+        let times: Vec<u64> = replaced.filter_map(|record| record["at_us"].as_u64()).collect();
+        let median = |times: &[u64]| {
+            let mut steps: Vec<u64> = times.windows(2).map(|pair| pair[1].abs_diff(pair[0])).collect();
+            steps.sort_unstable();
+            steps.get(steps.len() / 2).copied().unwrap_or(0)
+        };
+        gives_the_same(&outcome, expected, 100);
+        outcome.require(times.len() == 100, &format!("100 are replaced, not {}", times.len()));
+        let (first, last) = (median(&times[..25]), median(&times[75..]));
+        println!("from one replacement to the next: {first} us at first, {last} us at last");
+        outcome.require(last < 2 * first, &format!("{first} us from one to the next at first, {last} us at last"));
     });
 }
 

@@ -47,7 +47,8 @@ fn a_node_takes_its_living_ranks_with_it_once() {
 }
 
 fn spawned(first: u32, rank_nodes: &[NodeId]) -> Spawned {
-    Spawned { nspace: "job@2".into(), first, rank_nodes: rank_nodes.to_vec(), is_awaited: true }
+    let rank_nodes = rank_nodes.to_vec();
+    Spawned { nspace: "job@2".into(), first, rank_nodes, is_awaited: true, is_replacement: false }
 }
 
 #[test]
