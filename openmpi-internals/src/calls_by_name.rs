@@ -85,6 +85,6 @@ mod tests {
             ["/usr/lib/x86_64-linux-gnu/libmpi.so.40", "/usr/lib/openmpi/lib/openmpi3/mca_io_romio341.so"];
         assert!(of_open_mpi.iter().all(|path| is_of_open_mpi(path)));
         assert!(!is_of_open_mpi("/usr/lib/x86_64-linux-gnu/liblammps.so.0"));
-        assert!(is_fortran(c"mpi_send_") && !is_fortran(c"mpi_"));
+        assert!(is_fortran(c"mpi_send_") && !is_fortran(c"mpio_send_"));
     }
 }

@@ -1,6 +1,6 @@
 //! Files that a program writes appear once: the first replica of a rank writes them, the others write copies beside
-//! them, with hidden names. At the end the copies of the lowest living replica take the places of the files, if the first
-//! one is dead, and all other copies are removed.
+//! them, with hidden names. At the end the copies of the lowest living replica take the places of the files, if the
+//! first one is dead, and all other copies are removed.
 //!
 //! What a file has before it is appended to or changed is decided by one replica: its length.
 

@@ -133,7 +133,7 @@ fn waits_at_the_bound(
 
 #[test]
 fn a_sender_waits_where_it_keeps_too_much_for_a_slow_replica() {
-    // Four messages of 256 KiB are the bound of 1 MiB, of which some may be earlier ones; three times 200 of them are 150 MiB.
+    // Four messages of 256 KiB are the bound of 1 MiB, of which some may be earlier ones; three times 200 are 150 MiB.
     waits_at_the_bound((200, 256 << 10), (RANKS + 1, 0), ("replicas_memory", "1"), (0, 6));
 }
 
