@@ -10,8 +10,7 @@ use platform::clock;
 use rdma_heartbeat::report::status::{self, Report};
 
 use crate::cluster::{self, Cluster, Node, send_signal};
-use crate::deaths::Fault;
-use crate::rings::{Ring, Settings, Usage, processor};
+use crate::rings::{Fault, Ring, Settings, Usage, processor};
 
 /// How long a ring may take until it is closed.
 const START: Duration = Duration::from_secs(20);

@@ -4,28 +4,7 @@ use std::time::Duration;
 
 use platform::clock;
 
-use crate::rings::{Ring, Settings};
-
-/// How a member dies.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// It is stopped (SIGSTOP): its sockets stay, and nothing comes from it any more.
-    Cut,
-    /// It is killed (SIGKILL).
-    Kill,
-    /// Its rank is killed; the member tells of it.
-    KillRank,
-}
-
-impl Fault {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cut => "cut",
-            Self::Kill => "killed",
-            Self::KillRank => "rank killed",
-        }
-    }
-}
+use crate::rings::{Fault, Ring, Settings};
 
 /// Which members die together.
 #[derive(Clone, Copy, PartialEq, Eq)]

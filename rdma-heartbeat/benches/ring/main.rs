@@ -22,9 +22,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use daemons::Daemons;
-use deaths::{Fault, Place, die};
+use deaths::{Place, die};
 use load::Load;
-use rings::{Ring, Settings, Usage};
+use rings::{Fault, Ring, Settings, Usage};
 use swim::Swim;
 
 #[path = "../../tests/cluster/mod.rs"]

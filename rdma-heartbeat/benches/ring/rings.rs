@@ -7,7 +7,26 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rdma_heartbeat::process::setup;
 
-use crate::deaths::Fault;
+/// How a member dies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It is stopped (SIGSTOP): its sockets stay, and nothing comes from it any more.
+    Cut,
+    /// It is killed (SIGKILL).
+    Kill,
+    /// Its rank is killed; the member tells of it.
+    KillRank,
+}
+
+impl Fault {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cut => "cut",
+            Self::Kill => "killed",
+            Self::KillRank => "rank killed",
+        }
+    }
+}
 
 /// How a ring is set up.
 pub struct Settings {

@@ -11,8 +11,7 @@ use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::send_signal;
-use crate::deaths::Fault;
-use crate::rings::{Ring, Settings, Usage, processor};
+use crate::rings::{Fault, Ring, Settings, Usage, processor};
 
 /// How long the members may take to start, or to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
