@@ -353,3 +353,68 @@ impl Links {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: [u8; KEY] = [7; KEY];
+
+    fn links(key: [u8; KEY], process: u32) -> Links {
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let mut links = Links::listen(key, Peer { process, number: process, address }).unwrap();
+        links.note_dead(&[]);
+        links
+    }
+
+    /// The messages that come until so many have, or a connection has ended.
+    fn heard(links: &mut Links, count: usize) -> Vec<(u32, Vec<u8>)> {
+        let mut there = Vec::new();
+        while there.len() < count && !links.turn(&mut there) {
+            std::thread::yield_now();
+        }
+        there
+    }
+
+    #[test]
+    fn messages_arrive_whole_and_in_order_both_ways_until_one_end_is_dead() {
+        let (mut one, mut other) = (links(JOB, 1), links(JOB, 8));
+        assert!(other.call(one.own()));
+        let long: Vec<u8> = (0..3 << 20).map(|place: u32| place as u8).collect();
+        other.send(1, Packet::Own(b"short".to_vec()));
+        other.send(1, Packet::Own(long.clone()));
+        let mut there = Vec::new();
+        while there.len() < 2 {
+            one.turn(&mut there);
+            other.turn(&mut Vec::new());
+        }
+        assert_eq!(there, [(8, b"short".to_vec()), (8, long)]);
+        one.send(8, Packet::Own(Vec::new()));
+        assert_eq!(heard(&mut other, 1), [(1, Vec::new())]);
+        assert_eq!(one.peer(8), Some(other.own()));
+        drop(other);
+        assert_eq!(heard(&mut one, 1), []);
+        assert_eq!(one.dead().collect::<Vec<_>>(), [8]);
+    }
+
+    #[test]
+    fn a_caller_without_the_key_or_for_another_process_is_not_heard() {
+        let mut one = links(JOB, 1);
+        let (mut stranger, mut lost, mut friend) = (links([8; KEY], 6), links(JOB, 7), links(JOB, 8));
+        assert!(stranger.call(one.own()) && lost.call(Peer { process: 2, ..one.own() }) && friend.call(one.own()));
+        for (links, to) in [(&mut stranger, 1), (&mut lost, 2), (&mut friend, 1)] {
+            links.send(to, Packet::Own(b"word".to_vec()));
+        }
+        assert_eq!(heard(&mut one, 1), [(8, b"word".to_vec())]);
+        assert!(heard(&mut stranger, 1).is_empty() && heard(&mut lost, 1).is_empty());
+    }
+
+    #[test]
+    fn a_death_is_known_by_its_number_and_of_processes_that_never_called_by_count() {
+        let (mut one, mut other) = (links(JOB, 1), links(JOB, 8));
+        assert!(one.call(other.own()));
+        one.note_dead(&[8, 20]);
+        assert_eq!((one.dead().collect::<Vec<_>>(), one.unmet()), (vec![8], 1));
+        other.turn(&mut Vec::new());
+    }
+}
