@@ -228,7 +228,9 @@ mod tests {
         let jobs = Jobs::new(c"a@1", 4);
         let numbers = |jobs: &Jobs, ranks| jobs.plan("a@2".into(), vec![0; ranks], true).map(|job| job.first);
         assert_eq!((numbers(&jobs, 2), numbers(&jobs, 1), numbers(&jobs, 0)), (Some(4), Some(6), Some(7)));
-        jobs.open(c"a@3", Spawned { rank_nodes: vec![1, 0], ..jobs.plan("a@3".into(), vec![0; 2], true).unwrap() });
+        let own =
+            Spawned { nspace: "a@3".into(), first: 6, rank_nodes: vec![1, 0], is_awaited: true, is_replacement: false };
+        jobs.open(c"a@3", own);
         assert_eq!((jobs.number(c"a@1", 3), jobs.number(c"a@3", 1)), (Some(3), Some(7)));
         assert_eq!((jobs.number(c"a@3", 2), jobs.number(c"a@2", 0)), (None, None));
         assert_eq!((jobs.name_of(7), jobs.name_of(4)), (Some((c"a@3".to_owned(), 1)), None));
