@@ -107,7 +107,7 @@ impl Solo {
 /// A broadcast along the circulant graph of 8 nodes.
 pub fn notice(source: NodeId, seq: u64, subject: Subject, dead: &[NodeId]) -> Notice {
     let (dead, route) = (dead.to_vec(), Route::Circulant);
-    let reasons = vec![(NodeReason::Silent, dead.len() as u32)];
+    let reasons = if dead.is_empty() { vec![] } else { vec![(NodeReason::Silent, dead.len() as u32)] };
     Notice { source, incarnation: 0, seq, subject, suspector: None, dead, reasons, universe: 8, route }
 }
 

@@ -73,7 +73,7 @@ fn resealed(offset: usize, value: u8) -> Vec<u8> {
 #[test]
 fn the_layout_is_the_documented_one() {
     let envelope = seal(&Message::Heartbeat { count: 300 });
-    let mut expected = b"RW\x03\x00".to_vec();
+    let mut expected = b"RW\x04\x00".to_vec();
     expected.extend([0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01]);
     expected.extend([5, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0]);
     expected.extend([0; 8]);

@@ -18,7 +18,7 @@ fn look(watch: &mut Watch, now: u64, segment: &Segment) -> Vec<Sighting> {
         let mut waiting = [PollFd::new(watch.bell().as_fd(), PollFlags::POLLIN)];
         poll(&mut waiting, PollTimeout::NONE).unwrap();
         watch.bell().clear();
-        watch.hear(&mut out);
+        watch.look(now, segment, &mut out);
     }
     out
 }
