@@ -63,12 +63,15 @@ fn losses(outcome: &Outcome) -> usize {
     outcome.losses().len()
 }
 
-/// Each of these groups of ranks is killed, at a moment that nobody has chosen.
+/// Each of these groups of ranks is killed, at a random moment; again if that comes after the end, as it may where the
+/// undisturbed run was slower.
 fn survives(example: &Example, groups: &[&[usize]]) {
     in_lab(|lab| {
         let (expected, duration) = example.undisturbed(lab);
-        let died: usize = groups.iter().map(|group| example.killed(lab, group, some_moment(duration), &expected)).sum();
-        assert!(died > 0, "somebody is killed before the end");
+        for group in groups {
+            let mut died = (0..TRIES).map(|_| example.killed(lab, group, some_moment(duration), &expected));
+            assert!(died.any(|died| died > 0), "somebody is killed before the end");
+        }
     });
 }
 
@@ -83,6 +86,8 @@ fn survives_always(example: &Example, groups: &[&[usize]]) {
     });
 }
 
+/// Moments that are tried until one comes before the end.
+const TRIES: u32 = 5;
 const MASTER: &[usize] = &[0];
 const WORKER: &[usize] = &[2];
 const BOTH: &[usize] = &[0, 2];
