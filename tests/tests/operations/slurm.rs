@@ -27,7 +27,9 @@ const TIMEOUT: [&str; 3] = ["--pmixmca", "psensor_ringwatch_timeout", "300ms"];
 /// `mpirun` of a program with one rank on each node.
 fn mpirun<'a>(nodes: &'a str, program: &[&'a str]) -> Vec<&'a str> {
     let words = ["mpirun", "--with-ft", "ulfm", "--bind-to", "none", "--map-by", "ppr:1:node", "-n", nodes];
-    [&words[..], &PERIOD, &TIMEOUT, program].concat()
+    // A step succeeds at all survivors or at none, as `recover.c` needs it.
+    let uniform = ["--mca", "coll_ringwatch_error_uniform", "coll"];
+    [&words[..], &PERIOD, &TIMEOUT, &uniform, program].concat()
 }
 
 /// `examples/recover.c`, which goes on without the dead and says how many ranks there are, at work in an allocation.
