@@ -87,7 +87,9 @@ mod tests {
 
     #[test]
     fn any_placement_survives() {
-        for list in [vec![], vec![7], vec![3, 2, 1], vec![0, 0, 1, 1, 2, 5, 5, 6, 6, 0], vec![u32::MAX - 1, u32::MAX - 2]] {
+        for list in
+            [vec![], vec![7], vec![3, 2, 1], vec![0, 0, 1, 1, 2, 5, 5, 6, 6, 0], vec![u32::MAX - 1, u32::MAX - 2]]
+        {
             length(list);
         }
     }
