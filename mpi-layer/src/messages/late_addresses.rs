@@ -4,8 +4,7 @@
 //! only if it has an entry for it. With the entries Open MPI also looks up all addresses in `MPI_Init`, each in an
 //! exchange with the runtime, so that a launch took a time that grew with the square of the ranks. So pml/ob1 gets the
 //! processes of this node alone; it takes in each other one when it first needs it, as it does without entries. The
-//! runtime daemon of the node has the addresses of all ranks from then on, also of dead ones. Where several threads may
-//! call MPI, two could need the same process at a time: all addresses are looked up in `MPI_Init` there.
+//! runtime daemon of the node has the addresses of all ranks from then on, also of dead ones.
 
 use std::ffi::c_int;
 use std::slice;
@@ -17,7 +16,7 @@ use openmpi_internals::layout::pml::{MCA_PML_BASE_FLAG_REQUIRE_WORLD, PML_FLAGS}
 use openmpi_internals::loaded::Library;
 use openmpi_internals::object::Object;
 use openmpi_internals::proc;
-use openmpi_internals::variables::{MCA_PML, MCA_PML_OB1, OMPI_MPI_THREAD_MULTIPLE};
+use openmpi_internals::variables::{MCA_PML, MCA_PML_OB1};
 
 /// `mca_pml_base_module_add_procs_fn_t`
 type AddProcesses = unsafe extern "C" fn(*const Object, usize) -> c_int;
@@ -30,10 +29,6 @@ pub fn install(at: &Installer) -> Result<(), Missing> {
         return Err(Missing::Layout);
     }
     let (pml, ob1) = (at.variable(MCA_PML)?, at.variable(MCA_PML_OB1)?.cast::<AddProcesses>());
-    // SAFETY: its type is that of mpiruntime.h, and it is set before the PML is chosen.
-    if unsafe { at.variable(OMPI_MPI_THREAD_MULTIPLE)?.read() } {
-        return Ok(());
-    }
     // SAFETY: the types are those of pml.h, and ours has the same; the thread in MPI_Init is alone in MPI.
     unsafe {
         let (stock, flags) = (pml.cast::<AddProcesses>().read(), pml.byte_add(PML_FLAGS).cast::<c_int>().read());

@@ -56,8 +56,6 @@ variables! {
     OMPI_MPI_ERRORS_RETURN = c"ompi_mpi_errors_return": c_void;
     /// `MPI_INT`
     OMPI_MPI_INT = c"ompi_mpi_int": c_void;
-    /// Whether the program has asked for `MPI_THREAD_MULTIPLE`.
-    OMPI_MPI_THREAD_MULTIPLE = c"ompi_mpi_thread_multiple": bool;
     /// `MPI_BYTE`
     OMPI_MPI_BYTE = c"ompi_mpi_byte": c_void;
     /// `MPI_PACKED`
