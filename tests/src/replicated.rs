@@ -67,14 +67,6 @@ pub fn is_right<'a>(lab: &Lab, outcome: &'a Outcome) -> &'a Outcome {
     outcome.require(outcome.stdout == expected, &format!("the output is {expected:?}"))
 }
 
-/// The job ends well, and what it has printed is right and comes once. Lines may be missing that a lost node has not passed on.
-pub fn nothing_is_wrong<'a>(lab: &Lab, outcome: &'a Outcome) -> &'a Outcome {
-    let mut expected = undisturbed(lab).lines();
-    let is_part = outcome.stdout.lines().all(|line| expected.any(|one| one == line));
-    outcome.require(outcome.status == 0, "mpirun's exit status is 0");
-    outcome.require(is_part, "each line is one of the undisturbed run, in its order, once")
-}
-
 /// A message: the number among those from one rank to another one, and these ranks.
 pub type Message = (u64, u32, u32);
 
