@@ -1,9 +1,9 @@
 //! What a rank prints is compared, and appears once: a state machine without I/O.
 //!
 //! The lowest living replica prints. It says up to where it is going to, the others answer with the digest of the same
-//! text, and then it prints. So a successor knows from where to go on: from the lowest place that all have answered
-//! about. Only a death in the moment between the last answer and the printing loses text. Text that differs is told
-//! once: a program may print times of its own.
+//! text, it prints when its program is in MPI, and then says so. The others keep the text until then. A successor goes
+//! on from the highest place that is known to be printed. Only a death between the printing and the word of it has the
+//! text printed again. Text that differs is told once: a program may print times of its own.
 
 use event_log::protocol::units::Channel;
 use replication::digest::{Digest, digest};
@@ -30,8 +30,8 @@ pub enum Word {
         /// The digest of what the question is about.
         digest: Digest,
     },
-    /// To the lowest after a death: the sender has answered about all up to this place.
-    Answered {
+    /// All before this place is printed. The replica that prints says so after it, and each other one to its successor.
+    Printed {
         /// The place.
         up_to: u64,
     },
@@ -69,10 +69,8 @@ pub struct Printing {
     answers: [Option<Digest>; MOST as usize],
     /// The end of what was asked about and is not there yet.
     asked: Option<u64>,
-    /// This replica has answered about all up to here.
-    answered: u64,
-    /// How far the others have answered before this replica became the lowest.
-    heard: [Option<u64>; MOST as usize],
+    /// The others that have told this replica, since it became the lowest, what they know to be printed.
+    told: [bool; MOST as usize],
     /// Whether it has printed, or knows from where to go on.
     prints: bool,
     has_differed: bool,
@@ -91,8 +89,7 @@ impl Printing {
             asking: None,
             answers: [None; MOST as usize],
             asked: None,
-            answered: 0,
-            heard: [None; MOST as usize],
+            told: [false; MOST as usize],
             prints: living.lowest() == Some(me),
             has_differed: false,
         }
@@ -146,7 +143,10 @@ impl Printing {
                 self.answers[usize::from(from)] = Some(digest);
             }
             Word::Ready { .. } => {}
-            Word::Answered { up_to } => self.heard[usize::from(from)] = Some(up_to),
+            Word::Printed { up_to } => {
+                self.drop_to(up_to);
+                self.told[usize::from(from)] = true;
+            }
         }
         self.go_on(acts);
     }
@@ -159,7 +159,7 @@ impl Printing {
         }
         if let Some(lowest) = self.living.lowest().filter(|lowest| Some(*lowest) != before && *lowest != self.me) {
             self.asked = None;
-            acts.push(Act::Tell(lowest, Word::Answered { up_to: self.answered }));
+            acts.push(Act::Tell(lowest, Word::Printed { up_to: self.from }));
         }
         self.go_on(acts);
     }
@@ -180,12 +180,9 @@ impl Printing {
             return self.answer(acts);
         }
         if !self.prints {
-            let Some(heard) = self.others().map(|index| self.heard[usize::from(index)]).collect::<Option<Vec<u64>>>()
-            else {
+            if !self.others().all(|index| self.told[usize::from(index)]) {
                 return;
-            };
-            let base = heard.into_iter().fold(self.answered, u64::min);
-            self.drop_to(base);
+            }
             self.prints = true;
         }
         while self.print(acts) {}
@@ -196,7 +193,6 @@ impl Printing {
         let Some(up_to) = self.asked.filter(|up_to| *up_to <= self.fed || self.has_ended) else { return };
         let Some(lowest) = self.living.lowest() else { return };
         self.asked = None;
-        self.answered = up_to;
         acts.push(Act::Tell(lowest, Word::Ready { up_to, digest: digest(TEXT, self.text(up_to)) }));
     }
 
@@ -226,6 +222,7 @@ impl Printing {
             });
         }
         acts.push(Act::Write(self.text(up_to).to_vec()));
+        acts.extend(self.others().map(|index| Act::Tell(index, Word::Printed { up_to })));
         self.drop_to(up_to);
         self.asking = None;
         true
