@@ -1,9 +1,9 @@
 //! What a rank prints is compared, and appears once: a state machine without I/O.
 //!
 //! The lowest living replica prints. It says up to where it is going to, the others answer with the digest of the same
-//! text, it prints when its program is in MPI, and then says so. The others keep the text until then. A successor goes
-//! on from the highest place that is known to be printed. Only a death between the printing and the word of it has the
-//! text printed again. Text that differs is told once: a program may print times of its own.
+//! text, and when its program is in MPI it says that it prints, and prints. The others keep the text until then. A
+//! successor goes on from the highest place that is known to be printed. Only a death between that word and the printing
+//! loses the text: first the printing and then the word would be a longer time, since printing wakes who reads. Text that differs is told once: a program may print times of its own.
 
 use event_log::protocol::units::Channel;
 use replication::digest::{Digest, digest};
@@ -30,7 +30,8 @@ pub enum Word {
         /// The digest of what the question is about.
         digest: Digest,
     },
-    /// All before this place is printed. The replica that prints says so after it, and each other one to its successor.
+    /// All before this place is printed. The replica that prints says so just before it, and each other one to its
+    /// successor.
     Printed {
         /// The place.
         up_to: u64,
@@ -221,8 +222,8 @@ impl Printing {
                 _ => Act::Undecided(*other),
             });
         }
-        acts.push(Act::Write(self.text(up_to).to_vec()));
         acts.extend(self.others().map(|index| Act::Tell(index, Word::Printed { up_to })));
+        acts.push(Act::Write(self.text(up_to).to_vec()));
         self.drop_to(up_to);
         self.asking = None;
         true

@@ -88,7 +88,7 @@ fn a_successor_goes_on_where_the_dead_has_ended() {
                 rank.one();
             }
         }
-        // The moment that prints text again is left out: it is printed, and the word of it is lost.
+        // A word that is lost has the text printed again: it has arrived here.
         if rank.waiting.iter().any(|(.., word)| matches!(word, Word::Printed { .. })) {
             rank.all();
         }
