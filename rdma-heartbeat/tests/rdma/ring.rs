@@ -194,6 +194,7 @@ fn watched_by_datagrams(name: &'static str, job: u64, [goes, comes_back]: [&str;
 
 /// Both guests have RDMA, and the user wants none.
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn heartbeats_stay_datagrams_where_udp_is_asked_for() {
     let mut half = Half::start("asked", 18, Carrier::Udp);
     half.until("heartbeats have come for a while", |report| report.counters["heartbeats received"] >= 30);
@@ -238,6 +239,7 @@ fn whole_guest_dies() {
 
 /// The survivors' devices know connections to a machine that is a new one: what is left of them harms nobody.
 #[test]
+#[ignore = "half a minute: a part of scripts/test --full"]
 fn whole_guest_comes_back() {
     let is_back = shared("went-down").exists();
     if guest() == 2 && !is_back {

@@ -213,6 +213,7 @@ fn link_cut_inside_init() {
 
 /// Its ranks are ended, but its runtime daemon is never told that the job is over.
 #[test]
+#[ignore = "waits for a quarter of a minute: a part of scripts/test --full"]
 fn link_cut_while_the_job_is_ended() {
     in_lab(|lab| {
         let outcome = node_fails_in_init(lab, |job| {
@@ -396,6 +397,7 @@ fn node_killed_inside_finalize() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn link_cut_inside_finalize() {
     in_lab(|lab| {
         node_fails_in_finalize(lab, &[6, 7], |job| {

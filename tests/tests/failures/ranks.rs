@@ -135,6 +135,7 @@ fn crashes_and_dumps_core() {
 
 /// Nobody is left, and the job does not end before the core is whole.
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn the_last_one_crashes_and_dumps_core() {
     if !writes_cores() {
         return;
@@ -366,6 +367,7 @@ fn told_without_the_component_in_the_ranks() {
 
 /// The same where mpirun cannot see that it is missing.
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn told_without_the_component_that_mpirun_expects_in_the_ranks() {
     in_lab(|lab| {
         let file = lab.folder().join("mca-params.conf");

@@ -203,12 +203,14 @@ fn a_suspended_job_loses_nobody() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn a_suspended_job_whose_watchers_run_on_loses_nobody() {
     in_lab(|lab| is_suspended(lab, Job::new().with_default_times(), false, Duration::from_secs(6)));
 }
 
 /// Whose nodes are not lost either, although a `prted` that is stopped alone is.
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn a_suspended_job_whose_ranks_may_be_stopped_loses_nobody() {
     in_lab(|lab| {
         let job = Job::new().with_default_times().parameter("stop_timeout", "off");

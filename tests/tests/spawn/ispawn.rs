@@ -253,11 +253,13 @@ fn a_request_is_under_way_in_finalize() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn in_fortran_with_mpif_h() {
     in_lab(|lab| in_fortran(lab, 1));
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn in_fortran_with_the_module_mpi() {
     in_lab(|lab| in_fortran(lab, 2));
 }

@@ -407,6 +407,7 @@ fn of_two_uniform_groups_is_made_at_all_or_at_none() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn of_two_uniform_groups_that_have_nothing_yet() {
     two_uniform_groups_make_it_at_all_or_at_none("groups");
 }
@@ -464,11 +465,13 @@ fn of_communicators_while_processes_die_outside() {
 
 /// Members that had not come to the new communicator, because theirs was revoked, were waited for there.
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn of_two_groups_while_processes_die_outside() {
     while_processes_die_outside(&["intercomm_create"; 3], &["local", "create"]);
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn of_an_intercommunicator_while_processes_die_outside() {
     while_processes_die_outside(&["merge", "inter_dup", "inter_split"], &["local", "create"]);
 }

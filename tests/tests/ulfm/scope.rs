@@ -233,6 +233,7 @@ fn local_with_a_spawned_victim() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn group_with_a_spawned_victim() {
     column("group", SPAWNED);
 }
@@ -432,11 +433,13 @@ fn in_another_language(lab: &Lab, program: &Path) {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn in_fortran_with_mpif_h() {
     in_lab(|lab| in_another_language(lab, &compile_fortran("scoped", 1, &[])));
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn in_fortran_with_the_module_mpi() {
     in_lab(|lab| in_another_language(lab, &compile_fortran("scoped", 2, &[])));
 }

@@ -183,6 +183,7 @@ fn collectives_among_two_groups() {
 
 /// Of these Open MPI returns from most before it asks anybody, or looks whether somebody is dead.
 #[test]
+#[ignore = "half a minute: a part of scripts/test --full"]
 fn collectives_of_nothing() {
     for form in ["z", "zi", "zp"] {
         strike_all("coll", form, &COLLECTIVES[1..]);
@@ -220,6 +221,7 @@ fn hear_of_a_death(lab: &Lab, options: &[&str], operation: &str, class: &str) {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn of_two_groups_also_those_who_have_nothing_to_do() {
     in_lab(|lab| ["bcast", "ireduce"].iter().for_each(|operation| hear_of_a_death(lab, &[], operation, PROC_FAILED)));
 }
@@ -299,6 +301,7 @@ fn neighbourhood_collectives() {
 
 /// The last member has none, and Open MPI returns there before it asks anybody.
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn neighbourhood_collectives_of_a_member_without_neighbours() {
     let forms = ["", "i", "p"].map(|form| NEIGHBOURHOOD.map(|name| format!("{form}{name}")));
     in_lab(|lab| {
@@ -315,6 +318,7 @@ fn constructors() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn constructors_where_all_collectives_are_uniform() {
     strike_all("coll", "", &CONSTRUCTORS);
 }
