@@ -10,6 +10,7 @@ use cluster::{Cluster, eventually, launch};
 const RANKS: u32 = 4096;
 
 #[test]
+#[ignore = "takes long: a part of scripts/test --full"]
 fn each_of_4096_ranks_of_a_node_is_watched_and_hears_of_each_death() {
     let cluster = Cluster::running(launch(&[RANKS, 1]));
     let victims = [0, RANKS / 2, RANKS - 1];

@@ -1,8 +1,9 @@
 """Jobs with replicated ranks, for `scripts/bench replication --part jobs`: what the methods cost small programs with the
 communication of the NAS Parallel Benchmarks (examples/kernels.c).
 
-All processes run on the four virtual hosts and are bound to no core: the cores of one machine carry all replicas, so that two
-replicas of a program that computes take twice the time. Frames and bytes are those between the hosts.
+All processes run on the four virtual hosts and are bound to no core, over links of 500 us: programs that wait for messages
+leave the cores to the replicas. Two replicas of a program that computes take twice the time: the cores of one machine carry all.
+Frames and bytes are those between the hosts.
 """
 
 import re
@@ -12,7 +13,7 @@ import sys
 
 import bench_job as job
 from bench_job import WORK
-from bench_times import Median, line
+from bench_times import FAR, Median, lengthen, line
 from lab import HOSTS
 
 RANKS = 4
@@ -140,8 +141,11 @@ def main(options):
     quiet = job.Quiet(options.patience)
     job.prepare()
     job.install(True)
+    # A frame goes over the links of two hosts.
+    lengthen(HOSTS, FAR // 2)
     subprocess.run(["mpicc", "-std=gnu11", "-O2", "-o", f"{WORK}/kernels", "/src/examples/kernels.c", "-lm"], check=True)
-    print(f"\nJobs: {RANKS} ranks on 4 virtual hosts over TCP, MEASURED. The cores of one machine carry all replicas.")
+    print(f"\nJobs: {RANKS} ranks on 4 virtual hosts over TCP and links of {FAR} us, MEASURED. The cores of one machine carry all"
+          " replicas.")
     print("\n".join(job.machine() + job.autogroups()), flush=True)
     rows = measure(options, quiet)
     print("\nTime over that without replicas, medians, in brackets the interval with 95 %, of few runs all.")

@@ -41,23 +41,7 @@ class Place:
 
     def lengthen(self):
         """Makes the link of the first host as long as it has to be."""
-        host, port = HOSTS[0], "v" + HOSTS[0][1:]
-        address = subprocess.run(["ip", "-n", host, "-4", "-brief", "address", "show", "eth0"], capture_output=True,
-                                 text=True, check=True).stdout.split()[2]
-        subprocess.run(["cc", "-std=gnu11", "-O2", "-Wall", "-pthread", "-D_GNU_SOURCE", "-o", f"{WORK}/delay",
-                        f"{FOLDER}/delay.c"], check=True)
-        subprocess.run(["ip", "link", "delete", port], check=True)
-        link = subprocess.Popen([f"{WORK}/delay", host, port, str(self.delay)], stdout=subprocess.PIPE, text=True)
-        if link.stdout.readline() != "ready\n":
-            sys.exit("bench: no long link can be made here (see above); --hosts 1 measures without one")
-        # Packets as large as InfiniBand's: the fewer there are, the less do they take of the processors.
-        large, many = ["mtu", "65520"], ["txqueuelen", "10000", "up"]
-        for other in HOSTS[1:]:
-            subprocess.run(["ip", "link", "set", "v" + other[1:], *large], check=True)
-            subprocess.run(["ip", "-n", other, "link", "set", "eth0", *large], check=True)
-        subprocess.run(["ip", "link", "set", port, "master", "rw0", *large, *many], check=True)
-        subprocess.run(["ip", "-n", host, "address", "add", address, "dev", "eth0"], check=True)
-        subprocess.run(["ip", "-n", host, "link", "set", "eth0", *large, *many], check=True)
+        lengthen(HOSTS[:1], self.delay)
 
     def words(self, count):
         """Options of mpirun for so many ranks."""
@@ -67,6 +51,28 @@ class Place:
             ("--map-by", "node:OVERSUBSCRIBE", "--bind-to", "none")
         return ["-H", ",".join(f"{host}:{slots}" for host in HOSTS[:self.hosts]), "-n", str(count), *mapping,
                 "--mca", "mpi_yield_when_idle", str(int(not self.bound))]
+
+
+def lengthen(hosts, delay):
+    """Makes the links of these hosts so long that a frame takes `delay` us on each of them, both ways."""
+    subprocess.run(["cc", "-std=gnu11", "-O2", "-Wall", "-pthread", "-D_GNU_SOURCE", "-o", f"{WORK}/delay",
+                    f"{FOLDER}/delay.c"], check=True)
+    # Packets as large as InfiniBand's: the fewer there are, the less do they take of the processors.
+    large, many = ["mtu", "65520"], ["txqueuelen", "10000", "up"]
+    for other in (other for other in HOSTS if other not in hosts):
+        subprocess.run(["ip", "link", "set", "v" + other[1:], *large], check=True)
+        subprocess.run(["ip", "-n", other, "link", "set", "eth0", *large], check=True)
+    for host in hosts:
+        port = "v" + host[1:]
+        address = subprocess.run(["ip", "-n", host, "-4", "-brief", "address", "show", "eth0"], capture_output=True,
+                                 text=True, check=True).stdout.split()[2]
+        subprocess.run(["ip", "link", "delete", port], check=True)
+        link = subprocess.Popen([f"{WORK}/delay", host, port, str(delay)], stdout=subprocess.PIPE, text=True)
+        if link.stdout.readline() != "ready\n":
+            sys.exit("bench: no long link can be made here, because /dev/net/tun cannot be opened (see above)")
+        subprocess.run(["ip", "link", "set", port, "master", "rw0", *large, *many], check=True)
+        subprocess.run(["ip", "-n", host, "address", "add", address, "dev", "eth0"], check=True)
+        subprocess.run(["ip", "-n", host, "link", "set", "eth0", *large, *many], check=True)
 
 
 def compile_program(name, *libraries):

@@ -256,6 +256,7 @@ fn the_user_terminates_prterun() {
 }
 
 #[test]
+#[ignore = "waits long: a part of scripts/test --full"]
 fn the_time_limit_passes() {
     in_lab(|lab| the_user_ends_it(lab, Job::new().options(&["--timeout", "5"]), |_| ()));
 }

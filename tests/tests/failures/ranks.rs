@@ -30,6 +30,7 @@ fn is_killed(lab: &Lab, job: Job, operation: &str, victim: u32) {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn killed_while_others_receive_from_it() {
     in_lab(|lab| is_killed(lab, Job::new(), "recv", VICTIM));
 }
@@ -45,6 +46,7 @@ fn killed_while_others_receive_from_anybody() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn killed_while_others_wait_for_a_request_from_anybody() {
     in_lab(|lab| is_killed(lab, Job::new(), "anywait", VICTIM));
 }
@@ -60,6 +62,7 @@ fn killed_in_barrier() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn killed_in_bcast() {
     in_lab(|lab| is_killed(lab, Job::new(), "bcast", VICTIM));
 }
@@ -67,6 +70,7 @@ fn killed_in_bcast() {
 /// Nobody takes what was in its memory before for the others' data, whether the root of an inner broadcast dies or
 /// another.
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn killed_in_allgatherv() {
     in_lab(|lab| [0, VICTIM].iter().for_each(|victim| dies(lab, "vector", "kill", &[*victim])));
 }
@@ -113,6 +117,7 @@ fn crashes_with_a_segmentation_fault() {
 
 /// Until its core is written the process is there, and its connections are open.
 #[test]
+#[ignore = "takes long: a part of scripts/test --full"]
 fn crashes_and_dumps_core() {
     if !writes_cores() {
         return;
@@ -234,6 +239,7 @@ fn exits_without_a_word() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn exits_with_status_3_on_the_host_of_prterun() {
     in_lab(|lab| dies(lab, "allreduce", "exit3", &[0]));
 }
@@ -249,6 +255,7 @@ fn three_of_three_hosts_at_once() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn all_but_two_at_once() {
     in_lab(|lab| dies(lab, "barrier", "kill", &[0, 2, 3, 5, 6, 7]));
 }
@@ -280,6 +287,7 @@ fn another_one_dies_inside_shrink() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn another_one_dies_after_shrink() {
     in_lab(|lab| dies_in_recovery(lab, "shrunk"));
 }
@@ -290,6 +298,7 @@ fn another_one_dies_inside_agree() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn another_one_dies_after_the_recovery() {
     in_lab(|lab| dies_in_recovery(lab, "after"));
 }

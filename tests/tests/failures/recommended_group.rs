@@ -183,6 +183,7 @@ fn sorts(lab: &Lab, cell: Cell, round: u32, seed: u32) -> Sorted {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn a_sort_goes_on_without_half_of_its_processes_and_takes_them_back() {
     let cell = Cell { mode: "group", fault: Fault::Stop, count: 8, returns: true, round_ms: 1200, looks: true };
     in_lab(|lab| {

@@ -71,6 +71,7 @@ fn stopped_on_the_host_of_prterun() {
 }
 
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn stopped_with_the_default_times() {
     in_lab(|lab| is_stopped(lab, Job::new().with_default_times(), "mixed", VICTIM, Duration::from_secs(2)));
 }
@@ -221,6 +222,7 @@ fn a_suspended_job_whose_ranks_may_be_stopped_loses_nobody() {
 /// The others hold their ranks while they hear nothing from the node of mpirun, and release them afterwards: that is
 /// not to resume what is suspended.
 #[test]
+#[ignore = "waits long: a part of scripts/test --full"]
 fn a_suspended_job_stays_so_when_the_node_of_mpirun_was_out_of_contact() {
     in_lab(|lab| {
         is_suspended_while(lab, Job::new().with_default_times(), false, |job| {

@@ -92,6 +92,7 @@ fn all_of_two_uniform_groups_meet_or_none_at_any_moment() {
 
 /// The runtime of one node brings them together by itself.
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn all_of_two_uniform_groups_on_one_host_meet_or_none() {
     all_of_uniform_groups_meet_or_none(|| Job::new().on(&["h1"], 8).options(&["--bind-to", "none"]), 1);
 }

@@ -59,6 +59,7 @@ fn strike(job: impl Fn() -> Job, victims: &[u32]) {
 
 /// Who shares memory reads what the dead has left there.
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn on_one_node() {
     strike(|| Job::new().on(&["h1"], RANKS).options(&["--bind-to", "none"]), &[0, 3]);
 }

@@ -84,6 +84,7 @@ fn one() {
 }
 
 #[test]
+#[ignore = "takes long: a part of scripts/test --full"]
 fn eight_at_once_in_every_way() {
     in_lab(|lab| {
         for how in ["wait", "waitall", "waitany", "waitsome", "test", "testall", "testany", "testsome"] {
@@ -194,6 +195,7 @@ fn attributes_and_error_handler_are_those_of_the_communicator() {
 /// Those that find all shadows of the communicator taken wait; and 3,200 of them leave less than 512 KiB behind, 160
 /// bytes each.
 #[test]
+#[ignore = "takes long: a part of scripts/test --full"]
 fn very_many_on_one_communicator() {
     in_lab(|lab| {
         let outcome = survive(lab, in_c(), "waves", 1, &[]);

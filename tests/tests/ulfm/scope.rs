@@ -194,6 +194,7 @@ fn column(scope: &str, place: &str) {
 }
 
 #[test]
+#[ignore = "takes long: a part of scripts/test --full"]
 fn local_with_a_victim_inside() {
     column("local", "inside");
 }

@@ -246,6 +246,7 @@ fn constructors_of_two_groups() {
 
 /// In which members have more to send than goes at once: other algorithms, whose parts are interrupted one by one.
 #[test]
+#[ignore = "takes long: a part of scripts/test --full"]
 fn long_messages() {
     let forms =
         ["", "i"].map(|form| COLLECTIVES[1..].iter().chain(&NEIGHBOURHOOD).map(move |name| format!("{form}{name}")));
@@ -518,6 +519,7 @@ fn in_fortran_with_the_module_mpi_f08() {
 }
 
 #[test]
+#[ignore = "takes long: a part of scripts/test --full"]
 fn in_python() {
     in_another_language(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/programs/uniform.py")));
 }

@@ -440,6 +440,7 @@ fn a_file_operation_that_others_end_fails_before_the_notice_comes() {
 
 /// Who waits for a lock that the dead held is interrupted as in every operation, if the scope counts the dead.
 #[test]
+#[ignore = "differs little from the others: a part of scripts/test --full"]
 fn a_lock_that_the_dead_held_is_not_waited_for_with_scope_group() {
     in_lab(|lab| {
         for scope in ["group", "global"] {
