@@ -69,7 +69,8 @@ def lengthen(hosts, delay):
         subprocess.run(["ip", "link", "delete", port], check=True)
         link = subprocess.Popen([f"{WORK}/delay", host, port, str(delay)], stdout=subprocess.PIPE, text=True)
         if link.stdout.readline() != "ready\n":
-            sys.exit("bench: no long link can be made here, because /dev/net/tun cannot be opened (see above)")
+            sys.exit("bench: no long link can be made here (see above): measure without one, with scopes --hosts 1 or"
+                     " replication --part simulated")
         subprocess.run(["ip", "link", "set", port, "master", "rw0", *large, *many], check=True)
         subprocess.run(["ip", "-n", host, "address", "add", address, "dev", "eth0"], check=True)
         subprocess.run(["ip", "-n", host, "link", "set", "eth0", *large, *many], check=True)
