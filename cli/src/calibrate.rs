@@ -238,7 +238,8 @@ fn recommend(curves: &[Curve<'_>], arguments: &Arguments, advice: Advice) -> Str
     if advice.timeout < REPLACING {
         let _ = writeln!(
             text,
-            "With a timeout below {} a ringwatchd that hangs or dies may not be replaced before its node is declared dead.",
+            "With a timeout below {} a ringwatchd that hangs or dies may not be replaced before its node is \
+             declared dead.",
             show(REPLACING)
         );
     }
@@ -253,9 +254,10 @@ fn limits(curves: &[Curve<'_>]) -> String {
         let (hours, longest) = (tail::hours(&phase.silences), phase.silences.longest().unwrap_or(0));
         let _ = writeln!(
             text,
-            "* {}: without any assumption only this is shown (95 % sure): silences above {} come less than {:.1} times per \
-             node and hour. What is rarer is extrapolated with a generalised Pareto tail fitted to the {} silences above {} \
-             (shape {:.2}; 0 is exponential, larger is heavier), at the upper end of a 95 % interval.",
+            "* {}: without any assumption only this is shown (95 % sure): silences above {} come less than {:.1} \
+             times per node and hour. What is rarer is extrapolated with a generalised Pareto tail fitted to the {} \
+             silences above {} (shape {:.2}; 0 is exponential, larger is heavier), at the upper end of a 95 % \
+             interval.",
             phase.name,
             span(longest),
             3.0 / hours,
@@ -265,10 +267,11 @@ fn limits(curves: &[Curve<'_>]) -> String {
         );
     }
     text + "* The interval takes silences for independent; stalls of several nodes at once make it too narrow.\n\
-            * What did not happen meanwhile is not in it: other jobs, backups, a moved virtual machine, a failing switch. \
-            Measure longer, at other times, or with your own jobs: run them with psensor_ringwatch_events and use --from.\n\
-            * Only neighbours on the ring were measured. Node 0 asks a suspect before it declares it dead, so fewer nodes \
-            are lost than suspected.\n"
+            * What did not happen meanwhile is not in it: other jobs, backups, a moved virtual machine, a failing \
+            switch. Measure longer, at other times, or with your own jobs: run them with psensor_ringwatch_events and \
+            use --from.\n\
+            * Only neighbours on the ring were measured. Node 0 asks a suspect before it declares it dead, so fewer \
+            nodes are lost than suspected.\n"
 }
 
 fn subtitle(phases: &[Phase]) -> String {

@@ -25,7 +25,8 @@ pub const DEFINITIONS: [Definition; 17] = [
     Definition {
         name: "enable",
         default: "true",
-        help: "Whether ringwatch serves fault-tolerant jobs (true or false); jobs without fault tolerance are never touched",
+        help: "Whether ringwatch serves fault-tolerant jobs (true or false); jobs without fault tolerance are \
+            never touched",
     },
     Definition {
         name: "period",
@@ -35,47 +36,58 @@ pub const DEFINITIONS: [Definition; 17] = [
     Definition {
         name: "timeout",
         default: "10",
-        help: "Silence after which a node is suspected, with unit, or a plain number of periods; at least 3 periods, at most 10min",
+        help: "Silence after which a node is suspected, with unit, or a plain number of periods; at least 3 \
+            periods, at most 10min",
     },
     Definition {
         name: "stop_timeout",
         default: "2s",
-        help: "How long a rank may be stopped (SIGSTOP), or hang in its handler of a crash, before it is declared dead, with unit, 10ms to 1h, or off; a prted that is stopped is then lost after 2s",
+        help: "How long a rank may be stopped (SIGSTOP), or hang in its handler of a crash, before it is declared \
+            dead, with unit, 10ms to 1h, or off; a prted that is stopped is then lost after 2s",
     },
     Definition {
         name: "fence",
         default: "true",
-        help: "Whether processes that were declared dead are killed on their node (true or false); without it a job ends where that would be needed",
+        help: "Whether processes that were declared dead are killed on their node (true or false); without it a \
+            job ends where that would be needed",
     },
     Definition {
         name: "if_include",
         default: "",
-        help: "Interfaces, IPv4 addresses or subnets (CIDR) for heartbeats, separated by commas; default: what prte_if_include names, else all but loopback",
+        help: "Interfaces, IPv4 addresses or subnets (CIDR) for heartbeats, separated by commas; default: what \
+            prte_if_include names, else all but loopback",
     },
     Definition {
         name: "transport",
         default: "auto",
-        help: "How heartbeats travel: auto (RDMA writes where both nodes have a port in the same subnet, else UDP), udp, or verbs (as auto, with a warning where it is UDP)",
+        help: "How heartbeats travel: auto (RDMA writes where both nodes have a port in the same subnet, else \
+            UDP), udp, or verbs (as auto, with a warning where it is UDP)",
     },
     Definition {
         name: "ring_order",
         default: "ids",
-        help: "What keeps nodes apart on the ring: ids (nothing), hosts (racks as in the names r12n04), or the absolute path of a topology file with a line 'host rack' or 'host rack/switch' per node",
+        help: "What keeps nodes apart on the ring: ids (nothing), hosts (racks as in the names r12n04), or the \
+            absolute path of a topology file with a line 'host rack' or 'host rack/switch' per node",
     },
     Definition {
         name: "strategy",
         default: "circulant",
-        help: "How deaths are broadcast: circulant (4 log2 n messages per node with acknowledgements, at most half of log2 n hops and two more) or tree (three with them, log2 n hops; more where nodes die meanwhile)",
+        help: "How deaths are broadcast: circulant (4 log2 n messages per node with acknowledgements, at most half \
+            of log2 n hops and two more) or tree (three with them, log2 n hops; more where nodes die meanwhile)",
     },
     Definition {
         name: "offload",
         default: "",
-        help: "Hosts whose part in the ring another machine carries: HOST=MACHINE, separated by commas, where MACHINE is the name or address of a DPU or a service node as the remote shell takes it; hosts that are not in the job are ignored",
+        help: "Hosts whose part in the ring another machine carries: HOST=MACHINE, separated by commas, where \
+            MACHINE is the name or address of a DPU or a service node as the remote shell takes it; hosts that are \
+            not in the job are ignored",
     },
     Definition {
         name: "event_loggers",
         default: AUTO,
-        help: "Whether ringwatchd keeps what ranks log of their events, so that a replacement can repeat them: off, or how many nodes may die without a loss, 0 to 8; with f, each rank has loggers on 2f+1 nodes; auto is 1 where hook_ringwatch_recovery is log, else off",
+        help: "Whether ringwatchd keeps what ranks log of their events, so that a replacement can repeat them: \
+            off, or how many nodes may die without a loss, 0 to 8; with f, each rank has loggers on 2f+1 nodes; \
+            auto is 1 where hook_ringwatch_recovery is log, else off",
     },
     Definition {
         name: "port_range",
@@ -90,17 +102,22 @@ pub const DEFINITIONS: [Definition; 17] = [
     Definition {
         name: "log",
         default: "stderr",
-        help: "Where messages go: stderr, or an absolute path in which %h is the host, %j the job, %n the number of the node, %p the process number of mpirun and %s the number of Slurm's job",
+        help: "Where messages go: stderr, or an absolute path in which %h is the host, %j the job, %n the number \
+            of the node, %p the process number of mpirun and %s the number of Slurm's job",
     },
     Definition {
         name: "events",
         default: LAST_JOBS,
-        help: "Where prterun's node writes the history of the job, in lines of JSON: last (beside those of the last 16 jobs, in the folder ringwatch of XDG_STATE_HOME or ~/.local/state, for 'ringwatch events'), a path with the same places as log, or off",
+        help: "Where prterun's node writes the history of the job, in lines of JSON: last (beside those of the \
+            last 16 jobs, in the folder ringwatch of XDG_STATE_HOME or ~/.local/state, for 'ringwatch events'), a \
+            path with the same places as log, or off",
     },
     Definition {
         name: "loss_program",
         default: "",
-        help: "Absolute path of a program that runs on prterun's node for each rank and node that is lost, with the facts in RINGWATCH_* variables of its environment, for 60s at most; nobody but its owner, you or root, may be able to write it",
+        help: "Absolute path of a program that runs on prterun's node for each rank and node that is lost, with \
+            the facts in RINGWATCH_* variables of its environment, for 60s at most; nobody but its owner, you or \
+            root, may be able to write it",
     },
     Definition { name: "daemon", default: "", help: "Path of ringwatchd; default: beside prted, else found in PATH" },
 ];

@@ -52,14 +52,16 @@ pub(super) fn draw_overlapping(plan: &Plan, kept: &Kept<'_>) -> Result<Vec<Drawi
     let noise = Experiment {
         name: "figure-4-lownoise",
         title: "Figure 4: as many failures as are tolerated within one timeout",
-        settings: "LowNoise: period 10 s, timeout 60 s, tau 1 ms; floor(log2 n) - 1 failures, the first at 0, the others uniform in 60 s",
+        settings: "LowNoise: period 10 s, timeout 60 s, tau 1 ms; floor(log2 n) - 1 failures, the first at 0, the \
+            others uniform in 60 s",
         scenario: Scenario::low_noise,
         failures: overlapping,
         broadcasts: |nodes| f64::from(bounds::tolerated(nodes)),
     };
     let latency = Experiment {
         name: "figure-4-lowlat",
-        settings: "LowLat: period 0.1 s, timeout 1 s, tau 1 ms; floor(log2 n) - 1 failures, the first at 0, the others uniform in 1 s",
+        settings: "LowLat: period 0.1 s, timeout 1 s, tau 1 ms; floor(log2 n) - 1 failures, the first at 0, the \
+            others uniform in 1 s",
         scenario: Scenario::low_lat,
         ..noise
     };
@@ -70,14 +72,16 @@ pub(super) fn draw_random(plan: &Plan, kept: &Kept<'_>) -> Result<Vec<Drawing>, 
     let noise = Experiment {
         name: "figure-5-lownoise",
         title: "Figure 5: failures at random, node MTBF 1 year",
-        settings: "LowNoise: period 10 s, timeout 60 s, tau 1 ms; one failure at 0, more by the exponential law until stable",
+        settings: "LowNoise: period 10 s, timeout 60 s, tau 1 ms; one failure at 0, more by the exponential law \
+            until stable",
         scenario: Scenario::low_noise,
         failures: random,
         broadcasts: |nodes| 1.0 + 0.7 * f64::from(nodes) / 256_000.0,
     };
     let latency = Experiment {
         name: "figure-5-lowlat",
-        settings: "LowLat: period 0.1 s, timeout 1 s, tau 1 ms; one failure at 0, more by the exponential law until stable",
+        settings: "LowLat: period 0.1 s, timeout 1 s, tau 1 ms; one failure at 0, more by the exponential law \
+            until stable",
         scenario: Scenario::low_lat,
         ..noise
     };
@@ -289,13 +293,15 @@ impl Experiment {
             row(mean, "only in the plot".into(), all, "the text has only the form of the curve, see below")
         } else if (name, last.nodes) == ("figure-5-lownoise", 256_000) {
             let why = format!(
-                "a further failure costs half a timeout, but only {:.0} % of the runs have one: {busy:.1} s are expected, the rest is chance",
+                "a further failure costs half a timeout, but only {:.0} % of the runs have one: {busy:.1} s are \
+                 expected, the rest is chance",
                 (1.0 - struck.recip()) * 100.0
             );
             row(mean, "half a timeout more".into(), format!("{all} ({:+.3} s)", last.all.mean - last.first.mean), &why)
         } else {
             let why = format!(
-                "with {:.1} % of the runs having a further failure {busy:.3} s are expected; in n that is O(n) as long as those are few",
+                "with {:.1} % of the runs having a further failure {busy:.3} s are expected; in n that is O(n) as \
+                 long as those are few",
                 (1.0 - struck.recip()) * 100.0
             );
             row(mean, "as in LowNoise, O(n), at a different scale".into(), all, &why)
