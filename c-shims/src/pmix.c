@@ -483,6 +483,51 @@ static pmix_status_t client_finalizes(const pmix_proc_t *proc, void *object, pmi
     return stock_finalized(proc, object, callback, data);
 }
 
+static pmix_server_abort_fn_t stock_abort;
+
+/* PRRTE 3.0.8 answers in its own thread, which may have killed the client and freed its process by then: PMIx 5.0.7 frees its
+ * object of the client there (pdes), while its own thread sends the answer.  So PMIx's thread answers at once. */
+static pmix_status_t client_aborts(const pmix_proc_t *proc, void *object, int status, const char message[], pmix_proc_t procs[],
+                                   size_t nprocs, pmix_op_cbfunc_t callback, void *data)
+{
+    if (rw_plugin_client_aborts(proc->nspace, proc->rank)) {
+        return PMIX_OPERATION_SUCCEEDED;
+    }
+    return stock_abort(proc, object, status, message, procs, nprocs, callback, data);
+}
+
+static pmix_server_log_fn_t stock_log;
+
+/* In PMIx's own thread. */
+static void pass_answer(int fd, short what, void *data)
+{
+    (void) fd, (void) what;
+    pmix_shift_caddy_t *caddy = data;
+    caddy->cbfunc.opcbfn(caddy->status, caddy->cbdata);
+    PMIX_RELEASE(caddy);
+}
+
+static void answer_in_pmix_thread(pmix_status_t status, void *data)
+{
+    pmix_shift_caddy_t *caddy = data;
+    caddy->status = status;
+    PMIX_THREADSHIFT(caddy, pass_answer);
+}
+
+/* Open MPI logs its help message when it aborts: as for client_aborts, PRRTE must not answer in its own thread. */
+static void client_logs(const pmix_proc_t *client, const pmix_info_t data[], size_t ndata, const pmix_info_t directives[],
+                        size_t ndirs, pmix_op_cbfunc_t callback, void *cbdata)
+{
+    pmix_shift_caddy_t *caddy = NULL == callback ? NULL : PMIX_NEW(pmix_shift_caddy_t);
+    if (NULL == caddy) {
+        stock_log(client, data, ndata, directives, ndirs, callback, cbdata);
+        return;
+    }
+    caddy->cbfunc.opcbfn = callback;
+    caddy->cbdata = cbdata;
+    stock_log(client, data, ndata, directives, ndirs, answer_in_pmix_thread, caddy);
+}
+
 static pmix_ptl_pending_cbfunc_t stock_connection_handler;
 
 /* In PMIx's own thread, before PMIx reads what the other end says of itself. */
@@ -519,6 +564,14 @@ void rw_pmix_watch_clients(void)
     if (NULL != pmix_host_server.client_finalized && client_finalizes != pmix_host_server.client_finalized) {
         stock_finalized = pmix_host_server.client_finalized;
         pmix_host_server.client_finalized = client_finalizes;
+    }
+    if (NULL != pmix_host_server.abort && client_aborts != pmix_host_server.abort) {
+        stock_abort = pmix_host_server.abort;
+        pmix_host_server.abort = client_aborts;
+    }
+    if (NULL != pmix_host_server.log && client_logs != pmix_host_server.log) {
+        stock_log = pmix_host_server.log;
+        pmix_host_server.log = client_logs;
     }
     if (NULL != pmix_host_server.direct_modex && modex_of_the_living != pmix_host_server.direct_modex) {
         stock_modex = pmix_host_server.direct_modex;

@@ -31,6 +31,7 @@ int rw_plugin_local(const char *nspace, const uint8_t *bytes, size_t length, voi
 void rw_plugin_job_done(const char *nspace);
 bool rw_plugin_admits(int descriptor);
 void rw_plugin_client_finalizes(const char *nspace, uint32_t rank);
+bool rw_plugin_client_aborts(const char *nspace, uint32_t rank);
 void rw_plugin_client_gone(const char *nspace, uint32_t rank, bool finalized);
 void rw_plugin_client_has_committed(const char *nspace, uint32_t rank);
 void rw_plugin_connecting(const void *id, const void *procs, size_t nprocs, void (*tell)(int status, void *data), void *data);

@@ -271,6 +271,17 @@ pub unsafe extern "C" fn rw_plugin_client_finalizes(nspace: *const c_char, rank:
     guarded((), || processes::client_finalizes(nspace, rank));
 }
 
+/// Handles a local client's call of `PMIx_Abort`; returns whether the runtime has been told.
+///
+/// # Safety
+/// `nspace` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_plugin_client_aborts(nspace: *const c_char, rank: u32) -> bool {
+    // SAFETY: as required of the caller.
+    let nspace = unsafe { CStr::from_ptr(nspace) };
+    guarded(false, || processes::client_aborts(nspace, rank))
+}
+
 /// Handles the end of a local client's connection.
 ///
 /// # Safety

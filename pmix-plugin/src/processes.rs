@@ -18,6 +18,17 @@ pub fn client_finalizes(nspace: &CStr, rank: u32) {
     }
 }
 
+/// Reports to the runtime that a local client has called `PMIx_Abort`. Returns whether it could.
+pub fn client_aborts(nspace: &CStr, rank: u32) -> bool {
+    match (numbered(nspace, rank), runtimes::own()) {
+        (Some(_), Some(runtime)) => {
+            runtime.report_abort(nspace, rank);
+            true
+        }
+        _ => false,
+    }
+}
+
 /// Handles the end of a local client. `finalized` is PMIx's view, which may be late.
 pub fn client_gone(nspace: &CStr, rank: u32, finalized: bool) {
     let Some((job, number)) = numbered(nspace, rank) else { return };

@@ -357,6 +357,11 @@ impl Runtime for Prte3 {
         unsafe { prte::rw_prte_activate(self.activate_proc, nspace.as_ptr(), rank, state::TERM_WITHOUT_SYNC) }
     }
 
+    fn report_abort(&self, nspace: &CStr, rank: u32) {
+        // SAFETY: as above.
+        unsafe { prte::rw_prte_activate(self.activate_proc, nspace.as_ptr(), rank, state::CALLED_ABORT) }
+    }
+
     fn knows_nodes(&self) -> bool {
         self.nodes.is_some()
     }

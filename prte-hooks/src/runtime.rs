@@ -113,6 +113,8 @@ pub trait Runtime: Send + Sync {
     fn report_daemon_lost(&self, nspace: &CStr, daemon: u32);
     /// Reports to PRRTE that a rank has ended unexpectedly. Any thread.
     fn report_rank_lost(&self, nspace: &CStr, rank: u32);
+    /// Reports to PRRTE that a rank has called `MPI_Abort`. Any thread.
+    fn report_abort(&self, nspace: &CStr, rank: u32);
     /// Exit status that prterun will return.
     fn exit_status(&self) -> c_int;
     /// Whether the layout of this release's node accounts is known. Otherwise [`Runtime::vacate`] and
