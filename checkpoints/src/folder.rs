@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::file::{self, Head, Unreadable};
-use crate::region::Region;
+use crate::whole::{Source, Whole};
 
 /// How many versions of a rank stay: the last one, and the one before, which counts where the last one is damaged.
 pub const KEPT: usize = 2;
@@ -23,28 +23,6 @@ pub struct Folder {
     prefix: String,
     /// What tells the files that this process is writing from those of another process of the same rank.
     writer: String,
-}
-
-/// A whole checkpoint.
-#[derive(Clone, Debug)]
-pub struct Whole {
-    /// The file.
-    pub path: PathBuf,
-    /// What it says of itself.
-    pub head: Head,
-    /// Message logging's part.
-    pub layer: Vec<u8>,
-}
-
-/// Why memory was not restored.
-#[derive(Debug, thiserror::Error)]
-pub enum NotLoaded {
-    /// The program has registered other memory than when it was saved.
-    #[error("has other memory than is registered: each id with as many bytes as when it was saved")]
-    OtherRegions,
-    /// It is not whole any more.
-    #[error(transparent)]
-    Unreadable(#[from] Unreadable),
 }
 
 impl Folder {
@@ -129,7 +107,7 @@ impl Folder {
         };
         let length = file.metadata()?.len();
         let (head, layer) = file::check(io::BufReader::with_capacity(1 << 16, file), length)?;
-        Ok(Some(Whole { path, head, layer }))
+        Ok(Some(Whole { source: Source::File(path), head, layer }))
     }
 
     /// The newest whole version below `below` whose head `is_wanted`; those that are not whole are told.
@@ -177,32 +155,5 @@ impl Folder {
             *count.entry(version).or_default() += u32::from(rank < ranks);
         }
         count.into_iter().rev().filter(|(_, found)| *found == ranks).nth(1).map(|(version, _)| version)
-    }
-}
-
-impl Whole {
-    /// Puts the saved memory back.
-    ///
-    /// # Errors
-    /// Why not. Memory is written to only from a whole file that fits it.
-    ///
-    /// # Safety
-    /// The regions are there, and nobody else uses them.
-    pub unsafe fn load(&self, regions: &[Region]) -> Result<(), NotLoaded> {
-        let fits = self.head.regions.len() == regions.len();
-        let mut ordered = Vec::with_capacity(regions.len());
-        for (id, bytes) in &self.head.regions {
-            let region = regions.iter().find(|region| region.id == *id && region.bytes as u64 == *bytes);
-            ordered.push(*region.filter(|_| fits).ok_or(NotLoaded::OtherRegions)?);
-        }
-        if !fits {
-            return Err(NotLoaded::OtherRegions);
-        }
-        let file = File::open(&self.path).map_err(Unreadable::from)?;
-        let length = file.metadata().map_err(Unreadable::from)?.len();
-        let from = io::BufReader::with_capacity(1 << 16, file);
-        // SAFETY: as required of the caller; ids are unique, so no region comes twice.
-        let memory = ordered.iter_mut().map(|region| unsafe { region.as_slice_mut() });
-        Ok(file::load(from, length, &self.head, memory)?)
     }
 }

@@ -14,6 +14,9 @@ pub const COMPONENT: &str = "mca_hook_ringwatch.so";
 /// The parameter with the folder, as a variable of the environment.
 pub const FOLDER_VARIABLE: &str = "OMPI_MCA_hook_ringwatch_checkpoints";
 
+/// The value of that parameter for which checkpoints are in the memory of partners, and in no folder.
+pub const PARTNER: &str = "partner";
+
 /// No version.
 pub const NONE: c_int = -1;
 

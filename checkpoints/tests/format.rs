@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use checkpoints::file::{Head, Unreadable, check, write};
-use checkpoints::folder::{Folder, NotLoaded};
+use checkpoints::folder::Folder;
 use checkpoints::region::Region;
+use checkpoints::whole::{NotLoaded, Whole, encode};
 use proptest::prelude::*;
 
 fn head(version: u32, layer: &[u8], regions: &[Vec<u8>]) -> Head {
@@ -164,6 +166,24 @@ fn memory_is_written_only_from_a_file_that_fits_it() {
     // SAFETY: as above.
     unsafe { whole.load(&[region(7, 50, &mut memory)]) }.unwrap();
     assert_eq!(memory, [44; 50]);
+}
+
+#[test]
+fn in_memory_a_checkpoint_is_what_it_is_in_a_file() {
+    let place = Place::new("encoded");
+    let folder = place.folder(1);
+    save(&folder, 4, 44);
+    let whole = folder.read(4).unwrap().unwrap();
+    let encoded = encode(&whole.head, &whole.layer, [&[44; 50][..]].into_iter()).unwrap();
+    assert_eq!(encoded, fs::read(place.0.join("rank-1.version-4")).unwrap());
+    let decoded = Whole::decode(Arc::new(encoded.clone())).unwrap();
+    let mut memory = vec![0_u8; 50];
+    // SAFETY: memory of that size.
+    unsafe { decoded.load(&[Region { id: 7, address: memory.as_mut_ptr().cast(), bytes: 50 }]) }.unwrap();
+    assert_eq!((decoded.head, memory), (whole.head, vec![44; 50]));
+    for length in 0..encoded.len() {
+        Whole::decode(Arc::new(encoded[..length].to_vec())).unwrap_err();
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use checkpoints::region::Region;
-use checkpoints::table::{FOLDER_VARIABLE, NONE, Table};
+use checkpoints::table::{FOLDER_VARIABLE, NONE, PARTNER, Table};
 use openmpi_internals::error_class::{ERR_ARG, ERR_INTERN, ERR_NO_SUCH_FILE, ERR_OTHER, ERR_UNSUPPORTED};
 use openmpi_internals::layout::mpi::{MPI_ERR_COUNT, MPI_ERR_TYPE};
 use openmpi_internals::loaded::{Library, Parameter};
@@ -86,7 +86,13 @@ pub extern "C" fn RW_Checkpoint_begin() -> c_int {
         let Some(path) = path else {
             return Err(tell("hook_ringwatch_checkpoints names no folder"));
         };
-        if !path.is_absolute() || !path.is_dir() {
+        if path.as_os_str() == PARTNER {
+            if layer.is_none() {
+                return Err(tell(
+                    "ranks have partners under message logging only (hook_ringwatch_recovery log); without it hook_ringwatch_checkpoints names a folder",
+                ));
+            }
+        } else if !path.is_absolute() || !path.is_dir() {
             return Err(tell(&format!("{} is not the absolute path of a folder", path.display())));
         }
         let saver = match layer {

@@ -5,9 +5,10 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use checkpoints::file::Head;
-use checkpoints::folder::{Folder, Whole};
+use checkpoints::folder::Folder;
 use checkpoints::region::Region;
 use checkpoints::table::NONE;
+use checkpoints::whole::Whole;
 use openmpi_internals::error_class::{ERR_ARG, ERR_INTERN, ERR_IO, ERR_NO_SPACE, ERR_UNSUPPORTED};
 use openmpi_internals::loaded::Library;
 use openmpi_internals::variables::{OMPI_MPI_COMM_WORLD, OMPI_MPI_INT, OMPI_MPI_OP_MIN};
@@ -112,9 +113,9 @@ impl Plain {
                 continue;
             }
             // SAFETY: as required of the caller.
-            let loaded = own.map(|whole| (unsafe { whole.load(regions) }, whole.path));
-            if let Some((Err(reason), path)) = &loaded {
-                say(&format!("ringwatch: the checkpoint {} {reason}", path.display()));
+            let loaded = own.map(|whole| (unsafe { whole.load(regions) }, whole.source));
+            if let Some((Err(reason), source)) = &loaded {
+                say(&format!("ringwatch: the checkpoint {source} {reason}"));
             }
             let is_right = matches!(loaded, Some((Ok(()), _)));
             if Self::lowest(c_int::from(is_right))? == 0 {

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use checkpoints::file::Head;
 use checkpoints::region::Region;
 use checkpoints::table::{NONE, Table};
+use checkpoints::whole::encode;
 use openmpi_internals::error_class::{
     ERR_ARG, ERR_COMM, ERR_INTERN, ERR_IO, ERR_NO_SPACE, ERR_NO_SUCH_FILE, ERR_OTHER,
 };
@@ -17,6 +18,7 @@ use virtual_ranks::entries::probes;
 use virtual_ranks::layer::{self, Layer};
 
 use crate::engine::checkpoints::NotSaved;
+use crate::engine::{Engine, partner};
 use crate::logged::{self, Logged};
 use crate::output;
 use crate::store::{Part, Restored};
@@ -86,7 +88,7 @@ unsafe fn restore_to(layer: &Layer, logged: &mut Logged, regions: &[Region]) -> 
     let Restored { whole, part } = *restored;
     // SAFETY: as required of the caller.
     if let Err(reason) = unsafe { whole.load(regions) } {
-        engine.fail(&format!("the checkpoint {} {reason}", whole.path.display()));
+        engine.fail(&format!("the checkpoint {} {reason}", whole.source));
         return Err(ERR_ARG);
     }
     lock(&layer.comms).restore(part.next_communicator, &part.operations);
@@ -152,22 +154,45 @@ unsafe fn save_from(layer: &Layer, logged: &mut Logged, regions: &[Region], vers
     };
     // SAFETY: as required of the caller.
     let memory = regions.iter().map(|region| unsafe { region.as_slice() });
-    let written = checkpoints.folder.write(&head, &part, memory);
-    engine.end_checkpoint(saving.number, written.is_ok());
-    match written {
-        Ok(()) => {
-            checkpoints.versions = (Some(version), checkpoints.versions.0);
-            if let (_, Some(before)) = checkpoints.versions {
-                checkpoints.folder.remove_below(before);
-            }
-            Ok(())
-        }
-        Err(error) => {
-            checkpoints.complain(version, &error.to_string());
+    let written = match &checkpoints.folder {
+        Some(folder) => folder.write(&head, &part, memory).map_err(|error| {
             let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
-            Err(if is_full { ERR_NO_SPACE } else { ERR_IO })
-        }
+            (if is_full { ERR_NO_SPACE } else { ERR_IO }, error.to_string())
+        }),
+        None => save_with_partner(engine, &head, &part, memory),
+    };
+    engine.end_checkpoint(saving.number, written.is_ok());
+    if let Err((code, reason)) = written {
+        checkpoints.complain(version, &reason);
+        return Err(code);
     }
+    checkpoints.versions = (Some(version), checkpoints.versions.0);
+    if let (Some(folder), Some(before)) = (&checkpoints.folder, checkpoints.versions.1) {
+        folder.remove_below(before);
+    }
+    Ok(())
+}
+
+/// The partner of this rank gets a checkpoint.
+///
+/// # Errors
+/// The error class of MPI, and why.
+fn save_with_partner<'a>(
+    engine: &mut Engine,
+    head: &Head,
+    part: &[u8],
+    memory: impl Iterator<Item = &'a [u8]>,
+) -> Result<(), (c_int, String)> {
+    let no_memory = || (ERR_NO_SPACE, "there is not enough memory".to_string());
+    let bytes: u64 = head.regions.iter().map(|(_, bytes)| bytes).sum();
+    if bytes > partner::room() {
+        return Err(no_memory());
+    }
+    let bytes = encode(head, part, memory).map_err(|_| no_memory())?;
+    engine.save_with_partner(head.version, bytes).map_err(|code| match code {
+        ERR_NO_SPACE => (code, "its node has not enough memory".into()),
+        _ => (code, "a rank is dead that nobody replaces".into()),
+    })
 }
 
 extern "C" fn end(keep: c_int) -> c_int {

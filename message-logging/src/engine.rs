@@ -13,6 +13,7 @@
 //! | `actions` | what the machine asks for is done |
 //! | `arrivals` | what other processes and the event logger say |
 //! | `checkpoints` | the machine is saved, and starts from what was saved |
+//! | `partner` | checkpoints in the memory of another rank |
 //! | `replacement` | a spare takes the place of a dead rank |
 //! | `vacancies` | a process is spawned where no spare is left |
 //! | `ending` | where protection ends, and where the job does |
@@ -22,6 +23,7 @@ mod arrivals;
 mod calls;
 pub mod checkpoints;
 mod ending;
+pub mod partner;
 mod replacement;
 pub mod vacancies;
 
@@ -39,6 +41,7 @@ use event_log::protocol::sender_log::Limit;
 use event_log::protocol::units::{Pattern, Request};
 use openmpi_internals::sync::lock;
 
+use crate::copies::Copies;
 use crate::logger::Shared;
 use crate::matching::Matching;
 use crate::resent::Resent;
@@ -93,6 +96,8 @@ pub struct Engine {
     sends: u32,
     /// Where checkpoints are, if there are any.
     store: Option<Store>,
+    /// Those in memory, if that is where they are.
+    copies: Option<Copies>,
     set_up: SetUp,
     /// What this process has started from, until the program comes to its restore point.
     restored: Option<Box<Restored>>,
@@ -154,6 +159,7 @@ impl Engine {
             sends: 0,
             set_up: if store.is_some() { SetUp::record(limit.bytes) } else { SetUp::Without },
             store,
+            copies: None,
             restored: None,
             taken: None,
             trims: None,

@@ -32,10 +32,30 @@ pub enum Kind {
     Resent,
     /// Another process is the receiver's rank.
     Deposed,
+    /// A piece of a checkpoint of the sender's, for its partner.
+    Copy,
+    /// The sender has a checkpoint of the receiver's as a whole, or has no room for it.
+    Copied,
+    /// The sender takes the place of a rank, and asks the partner of that for its checkpoints.
+    Recall,
+    /// A piece of a checkpoint of the receiver's, which has asked for it.
+    Returned,
 }
 
-const KINDS: [Kind; 8] =
-    [Kind::Data, Kind::Protocol, Kind::Take, Kind::Done, Kind::Leave, Kind::Unprotected, Kind::Resent, Kind::Deposed];
+const KINDS: [Kind; 12] = [
+    Kind::Data,
+    Kind::Protocol,
+    Kind::Take,
+    Kind::Done,
+    Kind::Leave,
+    Kind::Unprotected,
+    Kind::Resent,
+    Kind::Deposed,
+    Kind::Copy,
+    Kind::Copied,
+    Kind::Recall,
+    Kind::Returned,
+];
 
 /// What stands before the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

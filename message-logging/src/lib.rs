@@ -16,10 +16,12 @@
 //! | `output` | what ranks print appears once |
 //! | `engine` | the machine of this rank, and what is done for it |
 //! | `set_up`, `store`, `saved`, [`checkpointing`] | checkpoints of the program |
+//! | `copies` | checkpoints in the memory of another rank |
 //! | `resent` | what a replacement gets again |
 //! | `logged` | all of that behind the functions of MPI |
 
 pub mod checkpointing;
+mod copies;
 mod engine;
 mod envelope;
 mod logged;

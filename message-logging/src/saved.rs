@@ -1,12 +1,15 @@
 //! What this process has saved, and where.
 
 use checkpoints::folder::Folder;
+use event_log::determinant::Rank;
 use platform::say::say;
 
 /// The checkpoints of this process.
 pub struct Checkpoints {
-    /// The files of this rank.
-    pub folder: Folder,
+    /// The rank.
+    pub rank: Rank,
+    /// Its files; none where its partner has its checkpoints.
+    pub folder: Option<Folder>,
     /// The job.
     pub job: u64,
     /// Numbers of the communicators at the restore point, once the program is there.
@@ -23,8 +26,9 @@ pub struct Checkpoints {
 
 impl Checkpoints {
     /// None yet.
-    pub fn new(folder: Folder, job: u64) -> Self {
+    pub fn new(rank: Rank, folder: Option<Folder>, job: u64) -> Self {
         Self {
+            rank,
             folder,
             job,
             communicators: None,
@@ -38,17 +42,18 @@ impl Checkpoints {
     /// Says once why a version is not saved.
     pub fn complain(&mut self, version: u32, reason: &str) {
         if !std::mem::replace(&mut self.has_complained, true) {
-            let (rank, folder) = (self.folder.rank(), self.folder.path().display());
+            let folder = self.folder.as_ref().map(|folder| folder.path().display().to_string());
+            let (rank, place) = (self.rank, folder.as_deref().unwrap_or("the memory of its partner"));
             say(&format!(
-                "ringwatch: version {version} of rank {rank} is not saved in {folder} ({reason}): the one before stays its last checkpoint"
+                "ringwatch: version {version} of rank {rank} is not saved in {place} ({reason}): the one before stays its last checkpoint"
             ));
         }
     }
 
     /// At the end of the job.
     pub fn leave(&self) {
-        if self.goes {
-            self.folder.remove_all();
+        if let Some(folder) = self.folder.as_ref().filter(|_| self.goes) {
+            folder.remove_all();
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::c_int;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use event_log::protocol::sender_log::{Limit, Policy};
@@ -11,15 +10,18 @@ use platform::say::say;
 use virtual_ranks::carrier::Carrier;
 use virtual_ranks::data::ok;
 use virtual_ranks::links::{KEY, Links, Peer};
+use virtual_ranks::processor_names::Name;
 use virtual_ranks::spawning::CommandLine;
 use virtual_ranks::start::{Processes, Program, failed};
 
+use crate::copies::Copies;
 use crate::engine::Engine;
 use crate::engine::vacancies::Spawner;
 use crate::logged::{self, Logged};
 use crate::logger::{Logger, Shared};
 use crate::output;
 use crate::saved::Checkpoints;
+pub use crate::store::Place;
 use crate::store::Store;
 use crate::summons::{self, Summons};
 use crate::world::World;
@@ -33,8 +35,8 @@ pub struct Settings {
     pub spawns: bool,
     /// Bytes that a rank keeps of what it has sent.
     pub log_limit: u64,
-    /// The folder of checkpoints.
-    pub checkpoints: Option<PathBuf>,
+    /// Where checkpoints are.
+    pub checkpoints: Option<Place>,
 }
 
 /// How long an idle spare rests between two looks. Its looks take the processor from ranks where there is none for it.
@@ -60,7 +62,10 @@ pub fn begin(settings: Settings) -> Result<(), String> {
         say("ringwatch: message logging without spares (hook_ringwatch_spares): a rank that dies is not replaced");
     }
     let world = World::new(ranks, settings.spares, settings.spawns);
-    let store = settings.checkpoints.clone().map(|path| store(&processes, path)).transpose().map_err(failed)?;
+    let store = settings.checkpoints.clone().map(|place| store(&processes, place)).transpose().map_err(failed)?;
+    if process == 0 && matches!(settings.checkpoints, Some(Place::Partner)) {
+        tell_of_partners(&processes.nodes[..ranks as usize]);
+    }
     let mut carrier = processes.carrier()?;
     if settings.spawns {
         let joined = world.launched();
@@ -81,7 +86,7 @@ fn begin_spawned(settings: Settings, summons: &Summons) -> Result<(), String> {
     let mut links = listen(number, summons.key)?;
     let peers = summons.peers().filter(|peer| links.call(*peer));
     let living: Vec<u32> = peers.map(|peer| peer.process).collect();
-    let store = settings.checkpoints.clone().zip(summons.job).map(|(path, job)| Store::new(path, job));
+    let store = settings.checkpoints.clone().zip(summons.job).map(|(place, job)| Store::new(place, job));
     let carrier = processes.carrier()?.with_links(0, links);
     let mut process = Process::new(&settings, &processes, world, carrier, store)?;
     if living.is_empty() || !process.engine.step_in(summons.rank, summons.number, &summons.taken, &living) {
@@ -118,6 +123,10 @@ impl Process {
         let limit = Limit { bytes: settings.log_limit, policy: Policy::EndProtection };
         let (data, process) = (processes.data(), processes.process);
         let mut engine = Engine::new(world, process, carrier, data, logger.clone(), limit, store.clone())?;
+        if matches!(settings.checkpoints, Some(Place::Partner)) {
+            let ranks = engine.world.ranks() as usize;
+            engine.copy_with(Copies::new(&processes.nodes[..ranks]));
+        }
         if settings.spawns {
             let command =
                 CommandLine::of_this_process().map_err(|error| format!("the program is not found: {error}"))?;
@@ -131,7 +140,7 @@ impl Process {
         let Self { engine, logger, store } = self;
         let rank = engine.rank().unwrap_or(processes.process);
         output::begin(&logger, engine.printed());
-        let checkpoints = store.map(|store| Checkpoints::new(store.folder(rank), store.job()));
+        let checkpoints = store.map(|store| Checkpoints::new(rank, store.folder(rank), store.job()));
         let logged = logged::set(Logged { engine, checkpoints });
         let nodes = processes.nodes.clone();
         processes.stand_behind(Program { rank, ranks, nodes }, logged, "message logging")
@@ -167,11 +176,20 @@ fn exchange_addresses(processes: &Processes) -> Result<Links, String> {
     Ok(links)
 }
 
+/// Says what the memory of partners does not protect from.
+fn tell_of_partners(nodes: &[Name]) {
+    if nodes.len() == 1 {
+        say("ringwatch: a single rank has no partner: its checkpoints are lost with it");
+    } else if nodes.iter().all(|node| *node == nodes[0]) {
+        say("ringwatch: all ranks are on one node: partners protect from the death of a rank, not of the node");
+    }
+}
+
 /// The checkpoints of this job, which has a random number that the first process draws. All processes take part.
 ///
 /// # Errors
 /// The error class of MPI.
-fn store(processes: &Processes, path: PathBuf) -> Result<Store, c_int> {
+fn store(processes: &Processes, place: Place) -> Result<Store, c_int> {
     let mut job = [0_u8; size_of::<u64>()];
     // SAFETY: a buffer of that size.
     unsafe {
@@ -179,5 +197,5 @@ fn store(processes: &Processes, path: PathBuf) -> Result<Store, c_int> {
         let (byte, comm) = (processes.byte, processes.everywhere);
         ok((processes.stock.bcast)(job.as_mut_ptr().cast(), job.len() as c_int, byte, 0, comm))?;
     }
-    Ok(Store::new(path, u64::from_le_bytes(job).max(1)))
+    Ok(Store::new(place, u64::from_le_bytes(job).max(1)))
 }

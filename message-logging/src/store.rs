@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 use std::path::PathBuf;
 
-use checkpoints::folder::{Folder, Whole};
+use checkpoints::folder::Folder;
+use checkpoints::whole::Whole;
 use event_log::determinant::Rank;
 use event_log::logger::round::Position;
 use event_log::protocol::checkpoint::Checkpoint;
@@ -31,24 +32,40 @@ pub struct Part {
 /// What a replacement starts from.
 #[derive(Debug)]
 pub struct Restored {
-    /// The file.
+    /// The program's memory.
     pub whole: Whole,
     /// What the layer has kept in it.
     pub part: Part,
 }
 
-/// Where the checkpoints of a job are.
+/// What is in a checkpoint, if the layer can read its part of it.
+pub fn restored(whole: Whole) -> Option<(Restored, Checkpoint)> {
+    let part: Part = postcard::from_bytes(&whole.layer).ok()?;
+    let machine = Checkpoint::decode(&part.machine).ok()?;
+    Some((Restored { whole, part }, machine))
+}
+
+/// Where a rank's checkpoints are.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Files of a folder that all nodes see.
+    Folder(PathBuf),
+    /// The memory of a rank of another node.
+    Partner,
+}
+
+/// The checkpoints of a job.
 #[derive(Clone, Debug)]
 pub struct Store {
-    path: PathBuf,
+    place: Place,
     /// Random: nothing of another job is ever restored.
     job: u64,
 }
 
 impl Store {
-    /// In this folder.
-    pub fn new(path: PathBuf, job: u64) -> Self {
-        Self { path, job }
+    /// There.
+    pub fn new(place: Place, job: u64) -> Self {
+        Self { place, job }
     }
 
     /// The job.
@@ -56,15 +73,18 @@ impl Store {
         self.job
     }
 
-    /// The files of a rank.
-    pub fn folder(&self, rank: Rank) -> Folder {
-        Folder::new(&self.path, self.job, rank, &host(), std::process::id())
+    /// The files of a rank, if its checkpoints are files.
+    pub fn folder(&self, rank: Rank) -> Option<Folder> {
+        match &self.place {
+            Place::Folder(path) => Some(Folder::new(path, self.job, rank, &host(), std::process::id())),
+            Place::Partner => None,
+        }
     }
 
-    /// The last whole checkpoint of a rank, and its machine. A sentence names each that is not whole.
+    /// The last whole file of a rank, and its machine. A sentence names each that is not whole.
     pub fn last(&self, rank: Rank) -> Option<(Restored, Checkpoint)> {
         let mut below = u64::MAX;
-        let folder = self.folder(rank);
+        let folder = self.folder(rank)?;
         loop {
             let whole = folder.last_whole(
                 below,
@@ -72,10 +92,9 @@ impl Store {
                 |path, reason| say(&format!("ringwatch: the checkpoint {} {reason}", path.display())),
             )?;
             below = whole.head.version.into();
-            let part: Option<Part> = postcard::from_bytes(&whole.layer).ok();
-            let machine = part.as_ref().and_then(|part| Checkpoint::decode(&part.machine).ok());
-            if let (Some(part), Some(machine)) = (part, machine) {
-                return Some((Restored { whole, part }, machine));
+            let found = restored(whole);
+            if found.is_some() {
+                return found;
             }
         }
     }

@@ -5,8 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-use checkpoints::table::Table;
+use checkpoints::table::{PARTNER, Table};
 use message_logging::checkpointing;
+use message_logging::start::Place;
 use node_abi::rank_parameters;
 use node_abi::segment::Segment;
 use node_abi::segment::replicas::ReplicaOf;
@@ -140,7 +141,10 @@ pub fn begin(segment: &'static Segment, slot: u32) {
 fn begin_logging() -> Result<(), String> {
     let number = |parameter: &AtomicI32| parameter.load(Ordering::Relaxed).max(0);
     let (spares, log_limit) = (number(&SPARES) as u32, (number(&LOG_LIMIT) as u64) << 20);
-    let checkpoints = text(&CHECKPOINTS).map(|path| OsStr::from_bytes(path.to_bytes()).into());
+    let checkpoints = text(&CHECKPOINTS).map(|text| match text.to_bytes() {
+        word if word == PARTNER.as_bytes() => Place::Partner,
+        path => Place::Folder(OsStr::from_bytes(path).into()),
+    });
     let spawns = number(&SPAWN) != 0;
     message_logging::start::begin(message_logging::start::Settings { spares, spawns, log_limit, checkpoints })
 }

@@ -70,7 +70,7 @@ pub const CHECKPOINTS: Definition = Definition {
     name: c"checkpoints",
     default: "",
     help: c"Folder for the checkpoints that a program writes with the functions of ringwatch.h: an absolute path \
-        that all nodes see",
+        that all nodes see; 'partner': in the memory of ranks of other nodes, under message logging",
 };
 
 /// How many processes each rank has.

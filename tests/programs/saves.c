@@ -6,7 +6,7 @@
  *
  * Ranks save every EVERY steps, each in a step of its own; where EVERY is negative, all in the same one; where it is 0, never.
  * Rank VICTIM kills itself in step STEP, once: a file in FOLDER says so. If CUT is not negative, the last checkpoint of it has so
- * many bytes then.
+ * many bytes then. Where STEP is negative it waits for ever in step -STEP.
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -41,12 +41,15 @@ static void end_here(int step)
     for (int i = 5; i + 2 < arguments; i += 3) {
         char name[4096];
         snprintf(name, sizeof name, "%s/saves.%d.%d", words[1], rank, step);
-        if (atoi(words[i]) != rank || atoi(words[i + 1]) != step) {
+        if (atoi(words[i]) != rank || abs(atoi(words[i + 1])) != step) {
             continue;
         }
         int file = open(name, O_CREAT | O_EXCL | O_WRONLY, 0600);
         if (file >= 0) {
             close(file);
+            while (atoi(words[i + 1]) < 0) {
+                pause();
+            }
             if (atol(words[i + 2]) >= 0) {
                 cut_off(atol(words[i + 2]));
             }

@@ -31,6 +31,7 @@ impl Engine {
         if self.is_short {
             self.fill_vacancy();
         }
+        self.send_piece();
         self.note_stable();
         self.tell_replay();
         self.tell_kept();
@@ -124,6 +125,9 @@ impl Engine {
                 self.is_unprotected = true;
                 self.look_for_lost();
             }
+            Kind::Copy | Kind::Copied | Kind::Recall | Kind::Returned => {
+                self.hear_of_copy(process, envelope, &bytes[envelope::LENGTH..]);
+            }
             // It is one too many.
             Kind::Deposed => std::process::exit(1),
             Kind::Data | Kind::Protocol | Kind::Resent => self.message(process, envelope, bytes),
@@ -163,6 +167,9 @@ impl Engine {
         self.is_short = self.world.is_short();
         self.matching.lose();
         self.looking = None;
+        if let (Some(copies), Some(rank)) = (&mut self.copies, self.rank) {
+            copies.settle(rank, |rank| self.world.place(rank).process);
+        }
         self.resent.begin();
         self.step(Input::Repaired);
         self.run();

@@ -64,10 +64,16 @@ impl Engine {
 
     /// Takes the place of a dead rank.
     fn replace(&mut self, rank: Rank, spare: u32) {
+        let restored = match &self.store {
+            Some(store) if self.copies.is_none() => store.last(rank),
+            _ => self.recall(rank),
+        };
+        if self.is_over {
+            return;
+        }
         let mut taken = self.world.taken();
         taken.push((rank, spare));
         self.world.take(&taken);
-        let restored = self.store.as_ref().and_then(|store| store.last(rank));
         let after = restored.as_ref().map_or(Position::START, |(restored, _)| restored.part.position);
         let taken_over = lock(&self.logger).take(rank, spare, after);
         let Taken { determinants, output } = match taken_over {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use system_tests::lab::run;
 use system_tests::outcome::Outcome;
 use system_tests::programs::compile_fortran;
-use system_tests::{Job, Lab, in_lab};
+use system_tests::{Job, Lab, in_lab, process};
 
 const RANKS: u32 = 6;
 const LIMIT: Duration = Duration::from_secs(25);
@@ -50,7 +50,7 @@ fn logged(program: &[&str], saved: &Path, spares: u32) -> Job {
 }
 
 /// The words of the program in C, which ends 120 steps later.
-fn words(lab: &Lab, every: i32, size: u32, deaths: &[(u32, u32, i64)]) -> Vec<String> {
+fn words(lab: &Lab, every: i32, size: u32, deaths: &[(u32, i32, i64)]) -> Vec<String> {
     let folder = lab.folder().display().to_string();
     let mut words = vec![saves().display().to_string(), folder, "120".into(), every.to_string(), size.to_string()];
     for (victim, step, cut) in deaths {
@@ -129,6 +129,66 @@ fn where_checkpoints_are_cut_off_the_last_whole_ones_count() {
         outcome.require(from == [Some(41), Some(64), Some(82)], &format!("the ones before count, not {from:?}"));
         let said = outcome.stderr.matches("it was cut off").count();
         outcome.require(said == 3, "a sentence names each");
+    });
+}
+
+/// Where a job has its checkpoints that are in no folder.
+fn partners() -> &'static Path {
+    Path::new("partner")
+}
+
+/// Ranks 0 and 3 are each other's partners: each has sent its checkpoints again to the replacement of the other.
+#[test]
+fn a_replacement_goes_on_from_a_checkpoint_in_the_memory_of_its_partner() {
+    in_lab(|lab| {
+        let words = words(lab, 10, 60_000, &[(0, 50, -1), (3, 90, -1), (0, 110, -1)]);
+        let outcome = logged(&borrowed(&words), partners(), 3).run(lab);
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0");
+        let start = "ringwatch: rank ";
+        let mut lines: Vec<_> = outcome.stderr.lines().filter(|line| line.contains(" runs again from ")).collect();
+        lines.iter_mut().for_each(|line| *line = line.trim_start_matches(start).split(" of its").next().unwrap_or(""));
+        let expected =
+            ["0 runs again from version 40", "3 runs again from version 83", "0 runs again from version 100"];
+        outcome.require(lines == expected, &format!("the replacements go on so: {expected:?}"));
+        let end = outcome.stdout.lines().last().unwrap_or_default();
+        outcome.require(end.ends_with("agreed 1"), "it comes to its end").left_nothing();
+    });
+}
+
+/// The node of ranks 3 to 5 dies, whose partners are ranks 0 to 2, with the copies that it had of those.
+#[test]
+fn a_lost_node_is_replaced_from_the_memory_of_partners() {
+    in_lab(|lab| {
+        let words = words(lab, 10, 2000, &[(4, -60, -1), (1, 100, -1)]);
+        let waits = Path::new(&words[1]).join("saves.4.60");
+        let mut job = logged(&borrowed(&words), partners(), 0).start(lab);
+        job.wait("rank 4 waits", LIMIT, |_| waits.exists());
+        job.kill_host("h2");
+        let outcome = job.finish();
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0");
+        outcome.require(outcome.stdout == undisturbed(lab), &format!("the output is {}", undisturbed(lab)));
+        let from: Vec<_> = [3, 4, 5, 1].map(|rank| again(&outcome, rank).0).into();
+        outcome.require(from.iter().all(Option::is_some), &format!("all go on from a checkpoint: {from:?}"));
+        outcome.require(from[1] == Some(54) && from[3] == Some(91), &format!("from their last ones: {from:?}"));
+        outcome.left_nothing();
+    });
+}
+
+/// What they had received is nowhere any more.
+#[test]
+fn a_rank_that_dies_with_its_partner_ends_the_job_with_a_sentence() {
+    in_lab(|lab| {
+        let words = words(lab, 10, 2000, &[(0, -60, -1), (3, -60, -1)]);
+        let waits = [0, 3].map(|rank| Path::new(&words[1]).join(format!("saves.{rank}.60")));
+        let mut job = logged(&borrowed(&words), partners(), 2).start(lab);
+        job.wait("ranks 0 and 3 wait", LIMIT, |_| waits.iter().all(|wait| wait.exists()));
+        let has_rank = |pid| matches!(process::environment(pid).get("PMIX_RANK").map(String::as_str), Some("0" | "3"));
+        let named = job.processes().into_iter().filter(|process| process.name == "saves" && has_rank(process.pid));
+        named.for_each(|process| process::signal(process.pid, libc::SIGKILL));
+        let outcome = job.finish();
+        outcome.require(outcome.status != 0 && !outcome.stdout.contains("\nend "), "it does not come to its end");
+        let said = outcome.stderr.contains("were in the memory of rank");
+        outcome.require(said, "a sentence says what is lost").left_nothing();
     });
 }
 
