@@ -11,11 +11,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use cli::metrics::{CONTENT_TYPE, text};
 use cli::values::time;
-use tiny_http::{Header, Method, Response, Server};
+use tiny_http::{Header, Method, Request, Response, Server};
 
 use crate::output::{print, refuse};
 use crate::reports;
 use crate::wanted::Wanted;
+
+/// How many requests are answered at a time: one that stops reading keeps no other waiting.
+const READERS: usize = 8;
 
 /// The command line of `ringwatch metrics`.
 #[derive(Args)]
@@ -101,18 +104,27 @@ fn serve(address: SocketAddr, wanted: &Wanted) -> ExitCode {
     };
     // Whoever asked for port 0 learns which one it is.
     eprintln!("ringwatch: metrics are at http://{}/metrics.", server.server_addr());
-    let kind = Header::from_bytes("Content-Type", CONTENT_TYPE).expect("it is a header");
-    for request in server.incoming_requests() {
-        let path = request.url().split('?').next().unwrap_or_default();
-        let _ = match (request.method(), path) {
-            (Method::Get | Method::Head, "/metrics") => match now(wanted) {
-                Ok(text) => request.respond(Response::from_string(text).with_header(kind.clone())),
-                Err(error) => request.respond(Response::from_string(error.to_string()).with_status_code(500)),
-            },
-            _ => request.respond(Response::from_string("GET /metrics\n").with_status_code(404)),
-        };
-    }
+    std::thread::scope(|threads| {
+        for _ in 0..READERS {
+            threads.spawn(|| server.incoming_requests().for_each(|request| answer(request, wanted)));
+        }
+    });
     ExitCode::SUCCESS
+}
+
+fn answer(request: Request, wanted: &Wanted) {
+    let path = request.url().split('?').next().unwrap_or_default();
+    // Whoever has asked may have gone.
+    let _ = match (request.method(), path) {
+        (Method::Get | Method::Head, "/metrics") => match now(wanted) {
+            Ok(text) => {
+                let kind = Header::from_bytes("Content-Type", CONTENT_TYPE).expect("it is a header");
+                request.respond(Response::from_string(text).with_header(kind))
+            }
+            Err(error) => request.respond(Response::from_string(error.to_string()).with_status_code(500)),
+        },
+        _ => request.respond(Response::from_string("GET /metrics\n").with_status_code(404)),
+    };
 }
 
 #[cfg(test)]

@@ -29,6 +29,14 @@ const TERM_WITHOUT_SYNC: c_int = -200;
 /// switched fault tolerance off.
 const STATE_RUNNING: std::ops::RangeInclusive<i32> = OMPI_MPI_STATE_INIT_COMPLETED..=OMPI_MPI_STATE_FINALIZE_STARTED;
 
+/// Whether MPI has begun to start, or more. False without Open MPI in this process.
+pub fn has_begun() -> bool {
+    let state = Library::loaded().and_then(|library| library.variable(OMPI_MPI_STATE));
+    // SAFETY: an aligned atomic 32-bit integer that lives as long as libmpi.
+    let load = |state| unsafe { AtomicI32::from_ptr(state) }.load(std::sync::atomic::Ordering::Relaxed);
+    state.is_some_and(|state| load(state) != 0)
+}
+
 /// What ringwatch uses of Open MPI to report failures.
 pub struct OpenMpi {
     job: u32,

@@ -3,6 +3,7 @@
 //! | module | one idea |
 //! |---|---|
 //! | [`clock`] | the clocks |
+//! | [`early_clocks`] | what clocks have shown a process first |
 //! | [`say`] | lines on standard error, and the name of this host |
 //! | [`pin`] | a process that is held fast while it is watched, by its pidfd |
 //! | [`procfs`] | what the kernel says about a process: no I/O |
@@ -18,6 +19,7 @@
 
 pub mod bell;
 pub mod clock;
+pub mod early_clocks;
 pub mod inquiry;
 pub mod interfaces;
 pub mod output_file;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::{AccessFlags, access};
 use node_abi::{leftovers, request, versions};
+use platform::early_clocks;
 use platform::say::host;
 
 /// Open MPI's search path for components, as an environment variable.
@@ -157,6 +158,17 @@ pub fn component_path() -> Option<(String, String)> {
     let own = own_file().and_then(|file| Some(file.parent()?.to_owned()))?;
     (chosen.is_empty() || own == std::path::Path::new(&chosen))
         .then(|| (COMPONENT_PATH.to_owned(), "SYSTEM_DEFAULT:USER_DEFAULT".to_owned()))
+}
+
+/// The variable with libraries that are loaded before all others.
+pub const PRELOAD: &str = "LD_PRELOAD";
+
+/// The libraries that a rank with replicas on this node loads first: the one that notes [`early_clocks`], if it is
+/// installed, and those of the user.
+pub fn preloaded(of_user: &str) -> String {
+    let own = own_file().map(|file| file.with_file_name(early_clocks::FILE)).filter(|file| file.is_file());
+    let own = own.map(|file| file.display().to_string());
+    own.into_iter().chain((!of_user.is_empty()).then(|| of_user.to_owned())).collect::<Vec<_>>().join(":")
 }
 
 /// Whether the ranks will open the component `hook/ringwatch`: the user may exclude it, or select only others.

@@ -16,6 +16,7 @@ use platform::say::say;
 use propagation::NodeId;
 use prte_hooks::Runtime;
 
+use crate::environment;
 use crate::link::Link;
 use crate::network;
 use crate::runtimes;
@@ -261,7 +262,11 @@ impl Job {
         let logger = self.launch.parameters.event_loggers.map(|_| logger());
         let addresses = network::addresses(&self.launch.parameters.interfaces).unwrap_or_default();
         let address = addresses.first().map(|address| (ADDRESS_VARIABLE.to_owned(), address.to_string()));
-        let all = self.launch.rank_environment.iter().cloned().chain(own).chain(logger).chain(address);
+        let of_all = self.launch.rank_environment.iter().cloned().map(|(name, value)| match &*name {
+            environment::PRELOAD => (name, environment::preloaded(&value)),
+            _ => (name, value),
+        });
+        let all = of_all.chain(own).chain(logger).chain(address);
         all.filter_map(|(name, value)| Some((CString::new(name).ok()?, CString::new(value).ok()?))).collect()
     }
 

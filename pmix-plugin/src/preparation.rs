@@ -13,7 +13,7 @@ use platform::sink::{Places, Sink, expand};
 use propagation::NodeId;
 use prte_hooks::Runtime;
 
-use crate::{environment, network, nodes};
+use crate::{environment, network, nodes, parameters};
 
 /// State of prterun between the launch and the start of its own ranks.
 pub struct Launched {
@@ -49,6 +49,13 @@ pub fn leave_crashes_alone(runtime: &dyn Runtime) -> Option<String> {
     runtime.give_ranks(c"UCX_HANDLE_ERRORS", c"none").then(|| "UCX_HANDLE_ERRORS=none".into())
 }
 
+/// What the user has ranks with replicas load first. Each node adds its own ([`environment::preloaded`]).
+fn preloaded(nspace: &CStr, runtime: &dyn Runtime) -> Option<(String, String)> {
+    let has_replicas = parameters::recovery().as_deref() == Some("replicate");
+    let of_user = || runtime.job_variable(nspace, c"LD_PRELOAD").unwrap_or_default();
+    has_replicas.then(|| (environment::PRELOAD.to_owned(), of_user()))
+}
+
 /// The data for prterun and for every node; `changed` has earlier changes of the runtime.
 ///
 /// # Errors
@@ -81,7 +88,7 @@ pub fn prepare(
         rendezvous,
         daemon: settings.daemon,
         agent: environment::remote_shell(),
-        rank_environment: environment::component_path().into_iter().collect(),
+        rank_environment: environment::component_path().into_iter().chain(preloaded(nspace, runtime)).collect(),
         // Spawned jobs get the same as the first.
         changes: runtime
             .survive_failures()

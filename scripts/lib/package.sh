@@ -21,7 +21,7 @@ trap 'rm -rf "$work"' EXIT
 stripped() {
     local file
     mkdir "$1"
-    for file in libringwatch_pmix.so libringwatch_mpi.so libringwatch.so ringwatchd ringwatch; do
+    for file in libringwatch_pmix.so libringwatch_clocks.so libringwatch_mpi.so libringwatch.so ringwatchd ringwatch; do
         [[ -f $built/$file ]] || give_up "$built/$file does not exist: build first with 'cargo build --release'"
         strip --strip-unneeded -R .comment -R .note -o "$1/$file" "$built/$file"
     done

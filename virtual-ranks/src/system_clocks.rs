@@ -4,6 +4,7 @@
 //! | function | what is decided |
 //! |---|---|
 //! | `time`, `gettimeofday`, `clock_gettime` | the time |
+//! | `clock_gettime` of a clock that the program has read before `MPI_Init` and that begins anywhere | the time since then |
 //! | `clock`, `getrusage` | the processor time |
 
 use std::cell::Cell;
@@ -11,6 +12,7 @@ use std::ffi::{c_int, c_long, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use openmpi_internals::calls_by_name::{self, ByName};
+use platform::early_clocks;
 
 use crate::layer;
 
@@ -80,7 +82,8 @@ unsafe extern "C" fn clock_gettime(which: libc::clockid_t, place: *mut libc::tim
     let code = unsafe { libc::clock_gettime(which, place) };
     // SAFETY: null, or what the system has written.
     if let (0, Some(time)) = (code, unsafe { place.as_mut() }) {
-        let nanos = shown(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+        let origin = early_clocks::table().and_then(|early| early.first(which)).unwrap_or(0);
+        let nanos = origin.wrapping_add(shown(early_clocks::nanos(*time).wrapping_sub(origin)));
         (time.tv_sec, time.tv_nsec) = ((nanos / 1_000_000_000) as c_long, (nanos % 1_000_000_000) as c_long);
     }
     code

@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::replicas::Replicas;
 use super::{Daemon, Ending};
-use crate::history::changes::Changes;
+use crate::history::changes::{Account, Changes};
 use crate::history::courier::{Collector, Reporter, Told};
 use crate::history::feed::Feed;
 use crate::history::{Event, History, Lines, Measure, archive, micros};
@@ -110,7 +110,12 @@ impl Chronicle {
 
     /// Records an event of this node.
     pub(super) fn note(&mut self, at: Time, event: Event) {
-        if self.me == 0 && !self.changes.counts(&event) {
+        if self.me == 0 {
+            let account = Account { from: self.me, host: self.host.clone(), at, event };
+            for Account { from, host, at, event } in self.changes.judge(account) {
+                self.replicas.learn(&event);
+                self.history.add(from, &host, at, event);
+            }
             return;
         }
         self.replicas.learn(&event);
@@ -194,9 +199,10 @@ impl Chronicle {
                     if matches!(told.event, Event::Farewell { .. }) {
                         parted.insert(from);
                     }
-                    if changes.counts(&told.event) {
-                        replicas.learn(&told.event);
-                        history.add(from, &told.host, at, told.event);
+                    let account = Account { from, host: told.host, at, event: told.event };
+                    for Account { from, host, at, event } in changes.judge(account) {
+                        replicas.learn(&event);
+                        history.add(from, &host, at, event);
                     }
                 };
                 Some(collector.take(from, now, numbers, lines, add))
