@@ -4,8 +4,8 @@
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The file of the library, beside the plugin for PMIx.
-pub const FILE: &str = "ringwatch_clocks.so";
+/// The file of the library, from the folder of the plugin for PMIx: PMIx complains of other libraries in that.
+pub const FILE: &str = "ringwatch/clocks.so";
 /// The name of the table. Another layout is another name.
 pub const TABLE: &CStr = c"rw_early_clocks_1";
 

@@ -49,11 +49,24 @@ pub fn leave_crashes_alone(runtime: &dyn Runtime) -> Option<String> {
     runtime.give_ranks(c"UCX_HANDLE_ERRORS", c"none").then(|| "UCX_HANDLE_ERRORS=none".into())
 }
 
-/// What the user has ranks with replicas load first. Each node adds its own ([`environment::preloaded`]).
-fn preloaded(nspace: &CStr, runtime: &dyn Runtime) -> Option<(String, String)> {
-    let has_replicas = parameters::recovery().as_deref() == Some("replicate");
-    let of_user = || runtime.job_variable(nspace, c"LD_PRELOAD").unwrap_or_default();
-    has_replicas.then(|| (environment::PRELOAD.to_owned(), of_user()))
+/// The C library's cache of small blocks is off: what it leaves in them differs between replicas, and no setting of a
+/// running process changes that.
+const NO_CACHE: &str = "glibc.malloc.tcache_count=0";
+
+/// Variables of ranks with replicas: what the user has them load first, to which each node adds its own
+/// ([`environment::preloaded`]), and settings of the C library.
+fn for_replicas(nspace: &CStr, runtime: &dyn Runtime) -> Vec<(String, String)> {
+    if parameters::recovery().as_deref() != Some("replicate") {
+        return Vec::new();
+    }
+    let of_user = |name: &CStr| runtime.job_variable(nspace, name).unwrap_or_default();
+    let tunables = of_user(c"GLIBC_TUNABLES");
+    let tunables = match &*tunables {
+        "" => NO_CACHE.to_owned(),
+        chosen if chosen.contains("tcache_count") => tunables,
+        _ => format!("{tunables}:{NO_CACHE}"),
+    };
+    vec![(environment::PRELOAD.to_owned(), of_user(c"LD_PRELOAD")), ("GLIBC_TUNABLES".to_owned(), tunables)]
 }
 
 /// The data for prterun and for every node; `changed` has earlier changes of the runtime.
@@ -88,7 +101,7 @@ pub fn prepare(
         rendezvous,
         daemon: settings.daemon,
         agent: environment::remote_shell(),
-        rank_environment: environment::component_path().into_iter().chain(preloaded(nspace, runtime)).collect(),
+        rank_environment: environment::component_path().into_iter().chain(for_replicas(nspace, runtime)).collect(),
         // Spawned jobs get the same as the first.
         changes: runtime
             .survive_failures()

@@ -55,7 +55,7 @@ find_places() {
 
 # Files that make up an installation, relative to nothing, one per line.
 installed_files() {
-  printf '%s\n' "$plugin_folder"/{pmix_mca_psensor_ringwatch,pmix_mca_pnet_ringwatch,ringwatch_clocks}.so \
+  printf '%s\n' "$plugin_folder"/{pmix_mca_psensor_ringwatch,pmix_mca_pnet_ringwatch,ringwatch/clocks}.so \
     "$mpi_folder"/mca_{hook,coll,osc,io}_ringwatch.so \
     "$library_folder"/libringwatch.so{.0,} "$library_folder/pkgconfig/ringwatch.pc" "$header_folder"/{ringwatch,ringwatchf,ringwatchf08}.h \
     ${python_folder:+"$python_folder/ringwatch.py"} "$program_folder"/ringwatchd{,-priority} "$program_folder/ringwatch" \

@@ -12,9 +12,6 @@ use system_tests::{Lab, in_lab, process};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// HPCC sends small blocks of memory that it has not written, in which the C library's cache leaves addresses.
-const NO_CACHE: &str = "GLIBC_TUNABLES=glibc.malloc.tcache_count=0";
-
 /// The result without replicas: of the same collective operations, which combine data in the same order.
 fn expected(lab: &Lab, package: &Package) -> String {
     let folder = lab.folder();
@@ -27,7 +24,7 @@ fn expected(lab: &Lab, package: &Package) -> String {
 /// Runs it with replicas. Where `kills`, the first process dies, which prints and writes files.
 fn is_the_same(lab: &Lab, package: &Package, expected: &str, (replicas, method): (u32, &str), kills: bool) {
     let folder = lab.folder();
-    let job = replicated(replicas, &[("replicas_method", method)]).limit(LIMIT).options(&["-x", NO_CACHE]);
+    let job = replicated(replicas, &[("replicas_method", method)]).limit(LIMIT);
     let job = package.set_up(job, &folder).start(lab);
     if kills {
         let processes = processes_of(&job, package.name, RANKS * replicas, LIMIT);
@@ -47,7 +44,6 @@ fn is_the_same(lab: &Lab, package: &Package, expected: &str, (replicas, method):
 }
 
 #[test]
-#[ignore = "a minute: a part of scripts/test --full"]
 fn lammps_gives_the_same_with_two_replicas() {
     in_lab(|lab| is_the_same(lab, &LAMMPS, &expected(lab, &LAMMPS), (2, "asynchash"), true));
 }

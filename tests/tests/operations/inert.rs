@@ -28,6 +28,7 @@ impl Uninstalled {
         let libraries = library.parent().expect("libringwatch.so is installed").to_owned();
         for (from, name, as_built) in [
             (folder("pmix_info"), "pmix_mca_psensor_ringwatch.so", "libringwatch_pmix.so"),
+            (folder("pmix_info"), "ringwatch/clocks.so", "libringwatch_clocks.so"),
             (folder("ompi_info"), "mca_hook_ringwatch.so", "libringwatch_mpi.so"),
             (libraries, "libringwatch.so", "libringwatch.so"),
             (programs.clone(), "ringwatchd", "ringwatchd"),
