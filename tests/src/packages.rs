@@ -88,7 +88,8 @@ fn of_lammps(_: &Path, stdout: &str) -> String {
     lines.filter(|line| !line.contains("wall time")).collect::<Vec<_>>().join("\n")
 }
 
-/// The words of the file of HPCC. Its checks have told what they think of results; all other numbers follow from times.
+/// The words of the file of HPCC. Its checks have told what they think of results; all other numbers follow from times. It has
+/// a line of processor times only where these are not 0.
 fn of_hpcc(folder: &Path, _: &str) -> String {
     let text = fs::read_to_string(folder.join("hpccoutf.txt")).unwrap_or_default();
     let plain = |word: &str| match word.split_once('=') {
@@ -96,7 +97,8 @@ fn of_hpcc(folder: &Path, _: &str) -> String {
         None if word.parse::<f64>().is_ok() => "N".to_owned(),
         _ => word.to_owned(),
     };
-    let lines = text.lines().filter(|line| !line.starts_with("Current time"));
+    let of_times = ["Current time", "CPU "];
+    let lines = text.lines().filter(|line| !of_times.iter().any(|start| line.starts_with(start)));
     lines.map(|line| line.split_whitespace().map(plain).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>().join("\n")
 }
 
