@@ -558,25 +558,20 @@ static void guard_connections(void)
     }
 }
 
+/* Calls of PRRTE's function come to `ours` first, which has it in `stock`. */
+#define STAND_BEFORE(function, ours, stock)                                                                            \
+    if (NULL != pmix_host_server.function && (ours) != pmix_host_server.function) {                                    \
+        (stock) = pmix_host_server.function;                                                                           \
+        pmix_host_server.function = (ours);                                                                            \
+    }
+
 void rw_pmix_watch_clients(void)
 {
     guard_connections();
-    if (NULL != pmix_host_server.client_finalized && client_finalizes != pmix_host_server.client_finalized) {
-        stock_finalized = pmix_host_server.client_finalized;
-        pmix_host_server.client_finalized = client_finalizes;
-    }
-    if (NULL != pmix_host_server.abort && client_aborts != pmix_host_server.abort) {
-        stock_abort = pmix_host_server.abort;
-        pmix_host_server.abort = client_aborts;
-    }
-    if (NULL != pmix_host_server.log && client_logs != pmix_host_server.log) {
-        stock_log = pmix_host_server.log;
-        pmix_host_server.log = client_logs;
-    }
-    if (NULL != pmix_host_server.direct_modex && modex_of_the_living != pmix_host_server.direct_modex) {
-        stock_modex = pmix_host_server.direct_modex;
-        pmix_host_server.direct_modex = modex_of_the_living;
-    }
+    STAND_BEFORE(client_finalized, client_finalizes, stock_finalized)
+    STAND_BEFORE(abort, client_aborts, stock_abort)
+    STAND_BEFORE(log, client_logs, stock_log)
+    STAND_BEFORE(direct_modex, modex_of_the_living, stock_modex)
     if (NULL != pmix_host_server.fence_nb && watched_fence != pmix_host_server.fence_nb) {
         stock_fence = pmix_host_server.fence_nb;
         pmix_host_server.fence_nb = watched_fence;
@@ -586,14 +581,8 @@ void rw_pmix_watch_clients(void)
     if (NULL != pmix_host_server.connect && NULL != pmix_host_server.fence_nb) {
         pmix_host_server.connect = connect_by_fence;
     }
-    if (NULL != pmix_host_server.spawn && spawn_with_what_is_known != pmix_host_server.spawn) {
-        stock_spawn = pmix_host_server.spawn;
-        pmix_host_server.spawn = spawn_with_what_is_known;
-    }
-    if (NULL != pmix_host_server.lookup && watched_lookup != pmix_host_server.lookup) {
-        stock_lookup = pmix_host_server.lookup;
-        pmix_host_server.lookup = watched_lookup;
-    }
+    STAND_BEFORE(spawn, spawn_with_what_is_known, stock_spawn)
+    STAND_BEFORE(lookup, watched_lookup, stock_lookup)
 }
 
 /* Whether PMIx's object is what the headers say. */

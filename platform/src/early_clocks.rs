@@ -1,5 +1,5 @@
-//! What the steady clocks show a process before `MPI_Init`: their first values, for a moment. A library that is loaded before all others
-//! (`LD_PRELOAD`) has the table; without it there is none.
+//! What the steady clocks show a process before `MPI_Init`: their first values, for a moment. A library that is loaded
+//! before all others (`LD_PRELOAD`) has the table; without it there is none.
 
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

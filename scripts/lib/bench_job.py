@@ -143,7 +143,8 @@ def prepare():
     """Hosts, the program, and a copy of the build, which a build at the same time must not change."""
     os.makedirs(f"{WORK}/build")
     build = f"{os.environ['CARGO_TARGET_DIR']}/release"
-    for name in ("libringwatch_pmix.so", "libringwatch_clocks.so", "libringwatch_mpi.so", "libringwatch.so", "ringwatchd", "ringwatch"):
+    for name in ("libringwatch_pmix.so", "libringwatch_clocks.so", "libringwatch_mpi.so", "libringwatch.so",
+                 "ringwatchd", "ringwatch"):
         shutil.copy(f"{build}/{name}", f"{WORK}/build/{name}")
     subprocess.run(["mpicc", "-std=gnu11", "-O2", "-Wall", "-o", f"{WORK}/survivor", SOURCE], check=True)
     subprocess.run(["rw-hosts", "up", str(len(HOSTS))], check=True)

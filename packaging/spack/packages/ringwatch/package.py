@@ -45,7 +45,8 @@ class Ringwatch(Package):
         which("cargo", required=True)("build", "--release", "--locked")
         built, share = prefix.lib.ringwatch, prefix.share.ringwatch
         mkdirp(built, prefix.bin, share)
-        for name in ("libringwatch_pmix.so", "libringwatch_clocks.so", "libringwatch_mpi.so", "libringwatch.so", "ringwatchd", "ringwatch"):
+        for name in ("libringwatch_pmix.so", "libringwatch_clocks.so", "libringwatch_mpi.so", "libringwatch.so",
+                     "ringwatchd", "ringwatch"):
             install(join_path("target", "release", name), built)
         # What scripts/install reads.
         install("Cargo.toml", share)
