@@ -1,8 +1,10 @@
 //! Standard output, so that what a rank prints appears once however often it is replaced.
 //!
 //! The program writes into a terminal or pipe of the layer's, from which a thread takes it to the real standard output.
-//! It counts the bytes, and the event logger keeps the count. A replacement prints the same bytes from the beginning,
-//! and as many are dropped. What the program has printed leaves only when all that led to it is stable.
+//! It says of each piece where in the rank's output it stands, and `mpirun` takes each place once
+//! ([`framed_output`](node_abi::framed_output)). A replacement prints the same bytes from the beginning. The event logger
+//! keeps their count, so that only what may be lost with the dead process is sent again. What the program has printed
+//! leaves only when all that led to it is stable.
 //!
 //! A checkpoint has the count, too. For that the program gets a new terminal or pipe, and the old one is read to its
 //! end.
@@ -16,10 +18,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use logger_client::Error;
+use node_abi::framed_output::frames;
 use openmpi_internals::sync::lock;
 use virtual_ranks::streams::{STANDARD, block_signals, flush_streams, pair};
 
 use crate::logger::{self, Shared};
+
+/// How much of what has been printed is sent again, in bytes: more than is on its way to `mpirun` from one process.
+const KEPT: u64 = 1 << 20;
 
 /// The thread, and the real standard output.
 struct Pump {
@@ -40,9 +46,9 @@ struct Next {
 
 static PUMP: Mutex<Option<Pump>> = Mutex::new(None);
 
-/// Takes standard output over, of which the first `printed` bytes have been printed already. Without descriptors it
-/// stays as it is.
-pub fn begin(logger: &Shared, printed: u64) {
+/// Takes the standard output of a rank over, of which the first `printed` bytes have been printed already. Without
+/// descriptors it stays as it is.
+pub fn begin(logger: &Shared, rank: u32, printed: u64) {
     // SAFETY: descriptors of this process, of which the new ones are nobody else's.
     let (real, is_terminal, (source, sink)) = unsafe {
         let real = libc::fcntl(STANDARD, libc::F_DUPFD_CLOEXEC, 3);
@@ -63,7 +69,7 @@ pub fn begin(logger: &Shared, printed: u64) {
         block_signals();
         let (mut source, mut passed) = (source, 0);
         loop {
-            passed = pump(File::from(source), &target, &logger, (passed, printed));
+            passed = pump(File::from(source), &target, &logger, (rank, passed, printed));
             let _ = end.send(passed);
             let Ok(next) = nexts.recv() else { return };
             source = next.source;
@@ -102,7 +108,8 @@ fn renew(passed: Option<u64>) -> Option<u64> {
 
 /// Takes what the program prints to the real standard output until nobody can print any more. Returns how many bytes
 /// have passed, of which `printed` had been printed before.
-fn pump(mut source: File, mut target: &File, logger: &Shared, (mut passed, printed): (u64, u64)) -> u64 {
+fn pump(mut source: File, mut target: &File, logger: &Shared, (rank, mut passed, printed): (u32, u64, u64)) -> u64 {
+    let is_safe = printed.saturating_sub(KEPT);
     let mut buffer = [0_u8; 1 << 16];
     loop {
         let length = match source.read(&mut buffer) {
@@ -111,7 +118,8 @@ fn pump(mut source: File, mut target: &File, logger: &Shared, (mut passed, print
             // A terminal that nobody has open any more is an error.
             _ => return passed,
         };
-        let dropped = usize::try_from(printed.saturating_sub(passed)).map_or(length, |left| left.min(length));
+        let dropped = usize::try_from(is_safe.saturating_sub(passed)).map_or(length, |left| left.min(length));
+        let place = passed + dropped as u64;
         passed += length as u64;
         if dropped == length {
             continue;
@@ -120,7 +128,7 @@ fn pump(mut source: File, mut target: &File, logger: &Shared, (mut passed, print
         if logger::settle(logger) == Err(Error::Deposed) {
             return passed;
         }
-        let _ = target.write_all(&buffer[dropped..length]);
+        let _ = target.write_all(&frames(rank, place, &buffer[dropped..length]));
         lock(logger).tell_output(passed);
     }
 }

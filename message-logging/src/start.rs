@@ -139,7 +139,7 @@ impl Process {
     fn run(self, processes: Processes, ranks: u32) -> Result<(), String> {
         let Self { engine, logger, store } = self;
         let rank = engine.rank().unwrap_or(processes.process);
-        output::begin(&logger, engine.printed());
+        output::begin(&logger, rank, engine.printed());
         let checkpoints = store.map(|store| Checkpoints::new(rank, store.folder(rank), store.job()));
         let logged = logged::set(Logged { engine, checkpoints });
         let nodes = processes.nodes.clone();

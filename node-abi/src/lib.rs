@@ -9,6 +9,7 @@
 //! | [`launch`] | packets between plugin and daemon |
 //! | [`event_loggers`] | packets between ranks and the event logger of their node, and the nodes of a rank's loggers |
 //! | [`group_watch`] | what a rank tells of its group of recommended processes |
+//! | [`framed_output`] | output of a rank that several processes print: no I/O |
 //! | [`seal`] | packets of a connection, authenticated with the key of the job: no I/O |
 //! | [`greeting`] | mutual authentication of a tool and the daemon |
 //! | [`versions`] | check that one job runs the same release everywhere: no I/O |
@@ -33,6 +34,7 @@
 pub mod components;
 pub mod defaults;
 pub mod event_loggers;
+pub mod framed_output;
 pub mod greeting;
 pub mod group_watch;
 pub mod hosts;

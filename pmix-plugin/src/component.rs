@@ -23,8 +23,8 @@ use crate::link::Link;
 use crate::preparation::{self, Launched, leave_crashes_alone, nodes_of};
 use crate::sync::lock;
 use crate::{
-    components, connections, environment, job, losses, needless_messages, network, nodes, parameters, port, refusal,
-    releases, runtimes, slurm, spawned, supervisor, unserved,
+    components, connections, environment, job, losses, needless_messages, network, nodes, output, parameters, port,
+    refusal, releases, runtimes, slurm, spawned, supervisor, unserved,
 };
 
 /// State of prterun between the launch and the start of its own ranks.
@@ -92,6 +92,8 @@ pub fn before_the_port() {
         environment::stay_loaded();
         needless_messages::keep_quiet();
         port::keep(runtime);
+        // Of what prterun lacks it tells the user.
+        let _ = output::merge(runtime);
     }
 }
 
@@ -124,7 +126,8 @@ pub fn launch(nspace: &CStr) -> Result<Option<Vec<u8>>, String> {
         return Ok(None);
     }
     let changed = CHANGED.get().map(Vec::as_slice).unwrap_or_default();
-    let prepared = find_daemon().and_then(|_| preparation::prepare(nspace, runtime, settings, changed));
+    let prepared = find_daemon().and_then(|_| output::merge(runtime));
+    let prepared = prepared.and_then(|()| preparation::prepare(nspace, runtime, settings, changed));
     match prepared {
         Ok((launched, bytes)) => {
             port::close(runtime, launched.launch.universe);

@@ -19,6 +19,7 @@ mod meetings;
 mod needless_messages;
 mod network;
 mod nodes;
+mod output;
 mod parameters;
 mod port;
 mod preparation;

@@ -16,6 +16,7 @@ pub const PMIX_BYTE: i32 = 2;
 pub const PMIX_STRING: i32 = 3;
 pub const PMIX_PERSIST: i32 = 30;
 pub const PMIX_PERSIST_FIRST_READ: i32 = 1;
+pub const PMIX_FWD_STDOUT_CHANNEL: i32 = 2;
 pub type __pid_t = ::std::os::raw::c_int;
 pub type __time_t = ::std::os::raw::c_long;
 pub type __suseconds_t = ::std::os::raw::c_long;
@@ -50,6 +51,7 @@ pub type pmix_data_range_t = u8;
 pub type pmix_persistence_t = u8;
 pub type pmix_info_directives_t = u32;
 pub type pmix_alloc_directive_t = u8;
+pub type pmix_iof_channel_t = u16;
 pub type pmix_coord_view_t = u8;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

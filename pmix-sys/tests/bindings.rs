@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What is taken of pmix_common.h.
-const TYPES: &str = "pmix_(value|info|pdata|proc|status|key|nspace|rank|data_type|data_buffer)_t";
-const CONSTANTS: &str = "PMIX_(BYTE|MAX_NSLEN|MAX_KEYLEN|STRING|PERSIST|PERSIST_FIRST_READ|SUCCESS|ERROR|ERR_NOT_FOUND|ERR_PROC_TERM_WO_SYNC|ERR_LOST_CONNECTION|ERR_PARTIAL_SUCCESS|OPERATION_SUCCEEDED|RANK_WILDCARD)";
+const TYPES: &str =
+    "pmix_(value|info|pdata|proc|status|key|nspace|rank|data_type|data_buffer|byte_object|iof_channel)_t";
+const CONSTANTS: &str = "PMIX_(BYTE|MAX_NSLEN|MAX_KEYLEN|STRING|PERSIST|PERSIST_FIRST_READ|SUCCESS|ERROR|ERR_NOT_FOUND|ERR_PROC_TERM_WO_SYNC|ERR_LOST_CONNECTION|ERR_PARTIAL_SUCCESS|OPERATION_SUCCEEDED|RANK_WILDCARD|FWD_STDOUT_CHANNEL)";
 
 fn committed() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/v5.rs")

@@ -5,12 +5,13 @@
 
 mod groups;
 mod jumps;
+mod output;
 mod port;
 mod prte3;
 mod runtime;
 mod symbols;
 
-pub use runtime::{Doorkeeper, Postponed, ProcessEvent, Runtime, Unsupported};
+pub use runtime::{Doorkeeper, OutputFilter, Postponed, ProcessEvent, Runtime, Unsupported};
 
 /// The runtime of this process.
 ///

@@ -7,8 +7,8 @@ use std::ffi::{CStr, CString, c_int, c_void};
 
 use c_shims::prte;
 
-use crate::runtime::{Doorkeeper, Postponed, ProcessEvent, Runtime, Unsupported};
-use crate::{groups, port, symbols};
+use crate::runtime::{Doorkeeper, OutputFilter, Postponed, ProcessEvent, Runtime, Unsupported};
+use crate::{groups, output, port, symbols};
 
 /// States of `plm_types.h`, the same in every 3.0 release.
 mod state {
@@ -289,6 +289,10 @@ impl Runtime for Prte3 {
 
     fn keep_port(&self, keeper: &'static dyn Doorkeeper) -> bool {
         port::keep(self.daemon_of, keeper)
+    }
+
+    fn filter_output(&self, filter: &'static dyn OutputFilter) -> bool {
+        output::filter(self.daemon_of, filter)
     }
 
     fn clear_port(&self, keeps: &dyn Fn(u32) -> bool) {

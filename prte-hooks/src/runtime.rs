@@ -41,6 +41,12 @@ pub trait Doorkeeper: Sync {
     fn takes(&self, connection: BorrowedFd<'_>, nspace: &CStr, daemon: u32, is_taken: bool) -> bool;
 }
 
+/// Filters the standard output of ranks.
+pub trait OutputFilter: Sync {
+    /// What is to be written where a rank has printed these bytes. In PRRTE's own thread.
+    fn passes(&self, nspace: &CStr, rank: u32, bytes: &[u8]) -> Vec<u8>;
+}
+
 /// The runtime of this process.
 pub trait Runtime: Send + Sync {
     /// Number of runtime daemons, this one included.
@@ -90,6 +96,8 @@ pub trait Runtime: Send + Sync {
     /// Makes the doorkeeper decide on new connections to this daemon. False if that is impossible, or there is one
     /// already.
     fn keep_port(&self, keeper: &'static dyn Doorkeeper) -> bool;
+    /// Makes all output of ranks that comes to this daemon pass through the filter. False if that is impossible.
+    fn filter_output(&self, filter: &'static dyn OutputFilter) -> bool;
     /// Ends the connections that the doorkeeper has admitted, except those of daemons that `keeps` selects. Only while
     /// PRRTE's own thread waits.
     fn clear_port(&self, keeps: &dyn Fn(u32) -> bool);

@@ -15,7 +15,6 @@ mod ending;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::time::Instant;
 
 use event_log::protocol::units::Request;
 use openmpi_internals::object::Object;
@@ -77,13 +76,6 @@ pub struct Setting {
     pub output: Output,
 }
 
-/// Text that is printed when others have been told of it.
-struct HeldBack {
-    /// Receivers and numbers of the messages that have to leave first.
-    words: Vec<(u32, u64)>,
-    text: Vec<u8>,
-}
-
 /// The engine of one process.
 pub struct Engine {
     /// Copies data.
@@ -106,9 +98,6 @@ pub struct Engine {
     sends: u32,
     output: Output,
     printing: Printing,
-    held_back: VecDeque<HeldBack>,
-    /// Dead replicas of this rank, and when another one prints in their place.
-    dying: VecDeque<(u8, Instant)>,
     /// By process.
     alive: Vec<bool>,
     done: Vec<bool>,
@@ -146,8 +135,6 @@ impl Engine {
             sends: 0,
             output,
             printing: Printing::new(me.index, living),
-            held_back: VecDeque::new(),
-            dying: VecDeque::new(),
             alive: vec![true; processes],
             done: vec![false; processes],
             failure: None,

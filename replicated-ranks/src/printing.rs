@@ -1,9 +1,9 @@
 //! What a rank prints is compared, and appears once: a state machine without I/O.
 //!
-//! The lowest living replica prints. It says up to where it is going to, the others answer with the digest of the same
-//! text, and when its program is in MPI it says that it prints, and prints. The others keep the text until then. A
-//! successor goes on from the highest place that is known to be printed. Only a death between that word and the printing
-//! loses the text: first the printing and then the word would be a longer time, since printing wakes who reads. Text that differs is told once: a program may print times of its own.
+//! The lowest living replica prints. It says up to where it is going to, and prints when the others have answered with the digest
+//! of the same text. The others keep the text: a successor prints what may have been lost with the dead, and goes on. `mpirun` takes
+//! each place of the text once ([`framed_output`](node_abi::framed_output)). At the end all print what they keep, because the last
+//! text of the lowest may be lost with its node. Text that differs is told once: a program may print times of its own.
 
 use event_log::protocol::units::Channel;
 use replication::digest::{Digest, digest};
@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// The channel of the digests: none of a message.
 const TEXT: Channel = Channel { communicator: u32::MAX, tag: -1 };
+/// How much is kept of what has been printed, in bytes: more than is on its way to `mpirun` from one process.
+const KEPT: u64 = 1 << 20;
 
 /// What replicas of a rank say to each other. Places are bytes since the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,11 +32,10 @@ pub enum Word {
         /// The digest of what the question is about.
         digest: Digest,
     },
-    /// All before this place is printed. The replica that prints says so just before it, and each other one to its
-    /// successor.
-    Printed {
-        /// The place.
-        up_to: u64,
+    /// All is printed.
+    End {
+        /// No replica has printed other text.
+        are_equal: bool,
     },
 }
 
@@ -43,8 +44,8 @@ pub enum Word {
 pub enum Act {
     /// Say this to another replica of the rank.
     Tell(u8, Word),
-    /// Print.
-    Write(Vec<u8>),
+    /// Print the text of this place.
+    Write(u64, Vec<u8>),
     /// The program's text that is still in buffers of its libraries is wanted.
     Flush,
     /// A replica has printed other text than the two others. Comes once.
@@ -53,28 +54,34 @@ pub enum Act {
     Undecided(u8),
 }
 
+/// A question of the replica that prints.
+#[derive(Clone, Copy, Debug)]
+struct Question {
+    asker: u8,
+    from: u64,
+    up_to: u64,
+}
+
 /// The text of one replica.
 #[derive(Clone, Debug)]
 pub struct Printing {
     me: u8,
     living: Indices,
-    /// Text from `from` on.
+    /// Text from `kept_from` on, to the last that the program has printed.
     kept: Vec<u8>,
-    /// All before is printed. Where replicas differ this one may have printed less.
-    from: u64,
-    /// The program has printed so much.
-    fed: u64,
+    kept_from: u64,
+    /// All before is printed, as far as this replica knows.
+    printed: u64,
     has_ended: bool,
-    /// The end of what is being asked about.
+    /// The end of what this replica is asking about.
     asking: Option<u64>,
     answers: [Option<Digest>; MOST as usize],
-    /// The end of what was asked about and is not there yet.
-    asked: Option<u64>,
-    /// The others that have told this replica, since it became the lowest, what they know to be printed.
-    told: [bool; MOST as usize],
-    /// Whether it has printed, or knows from where to go on.
-    prints: bool,
+    /// What was asked about and is not answered yet.
+    asked: Option<Question>,
+    /// Where the last question began.
+    last_from: u64,
     has_differed: bool,
+    is_over: bool,
 }
 
 impl Printing {
@@ -84,15 +91,15 @@ impl Printing {
             me,
             living,
             kept: Vec::new(),
-            from: 0,
-            fed: 0,
+            kept_from: 0,
+            printed: 0,
             has_ended: false,
             asking: None,
             answers: [None; MOST as usize],
             asked: None,
-            told: [false; MOST as usize],
-            prints: living.lowest() == Some(me),
+            last_from: 0,
             has_differed: false,
+            is_over: false,
         }
     }
 
@@ -111,16 +118,19 @@ impl Printing {
         self.living.lowest() == Some(self.me)
     }
 
-    /// Whether nothing is left for this replica to do.
-    pub fn is_done(&self) -> bool {
-        !self.is_lowest() || (self.prints && self.kept.is_empty())
+    /// Whether nothing is left for this replica to print.
+    pub fn has_printed(&self) -> bool {
+        !self.is_lowest() || self.printed >= self.fed()
+    }
+
+    /// Whether all that the program has printed to its end is printed.
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// The program has printed this.
     pub fn feed(&mut self, text: &[u8], acts: &mut Vec<Act>) {
-        let is_printed = self.from.saturating_sub(self.fed).min(text.len() as u64);
-        self.fed += text.len() as u64;
-        self.kept.extend_from_slice(&text[is_printed as usize..]);
+        self.kept.extend_from_slice(text);
         self.go_on(acts);
     }
 
@@ -130,13 +140,19 @@ impl Printing {
         self.go_on(acts);
     }
 
-    /// Another replica says something.
+    /// Another replica says something. What the dead have said does not count.
     pub fn hear(&mut self, from: u8, word: Word, acts: &mut Vec<Act>) {
+        if !self.living.contains(from) {
+            return;
+        }
         match word {
-            Word::Print { from, up_to } => {
-                self.drop_to(from);
-                self.asked = Some(up_to);
-                if self.fed < up_to {
+            Word::Print { from: place, up_to } => {
+                self.printed = self.printed.max(place);
+                self.asked = Some(Question { asker: from, from: place, up_to });
+                // Another replica may not have heard this question, and ask the last one again.
+                self.drop_to(self.last_from.saturating_sub(KEPT));
+                self.last_from = place;
+                if self.fed() < up_to {
                     acts.push(Act::Flush);
                 }
             }
@@ -144,9 +160,11 @@ impl Printing {
                 self.answers[usize::from(from)] = Some(digest);
             }
             Word::Ready { .. } => {}
-            Word::Printed { up_to } => {
-                self.drop_to(up_to);
-                self.told[usize::from(from)] = true;
+            Word::End { are_equal } => {
+                if are_equal {
+                    self.write(self.kept_from, self.fed(), acts);
+                }
+                self.is_over = true;
             }
         }
         self.go_on(acts);
@@ -154,62 +172,76 @@ impl Printing {
 
     /// Another replica is dead.
     pub fn bury(&mut self, index: u8, acts: &mut Vec<Act>) {
-        let before = self.living.lowest();
+        let was_lowest = self.is_lowest();
         if !self.living.remove(index) {
             return;
         }
-        if let Some(lowest) = self.living.lowest().filter(|lowest| Some(*lowest) != before && *lowest != self.me) {
-            self.asked = None;
-            acts.push(Act::Tell(lowest, Word::Printed { up_to: self.from }));
+        self.asked.take_if(|question| question.asker == index);
+        if self.is_lowest() && !was_lowest && !self.is_over {
+            self.write(self.kept_from, self.printed, acts);
         }
         self.go_on(acts);
     }
 
-    fn drop_to(&mut self, place: u64) {
-        let count = place.saturating_sub(self.from).min(self.kept.len() as u64);
-        self.kept.drain(..count as usize);
-        self.from = self.from.max(place);
+    /// How much the program has printed.
+    fn fed(&self) -> u64 {
+        self.kept_from + self.kept.len() as u64
     }
 
-    fn text(&self, up_to: u64) -> &[u8] {
-        let count = up_to.saturating_sub(self.from).min(self.kept.len() as u64);
-        &self.kept[..count as usize]
+    fn drop_to(&mut self, place: u64) {
+        let count = place.saturating_sub(self.kept_from).min(self.kept.len() as u64);
+        self.kept.drain(..count as usize);
+        self.kept_from += count;
+    }
+
+    /// What this replica has of the text between two places.
+    fn text(&self, from: u64, up_to: u64) -> &[u8] {
+        let index = |place: u64| place.clamp(self.kept_from, self.fed()) - self.kept_from;
+        self.kept.get(index(from) as usize..index(up_to) as usize).unwrap_or_default()
+    }
+
+    fn write(&self, from: u64, up_to: u64, acts: &mut Vec<Act>) {
+        let text = self.text(from, up_to);
+        if !text.is_empty() {
+            acts.push(Act::Write(from, text.to_vec()));
+        }
     }
 
     fn go_on(&mut self, acts: &mut Vec<Act>) {
-        if !self.is_lowest() {
-            return self.answer(acts);
+        self.answer(acts);
+        if self.is_lowest() {
+            while self.print(acts) {}
         }
-        if !self.prints {
-            if !self.others().all(|index| self.told[usize::from(index)]) {
-                return;
-            }
-            self.prints = true;
-        }
-        while self.print(acts) {}
     }
 
-    /// Answers the lowest, if the text is there.
+    /// Answers a question, if the text is there.
     fn answer(&mut self, acts: &mut Vec<Act>) {
-        let Some(up_to) = self.asked.filter(|up_to| *up_to <= self.fed || self.has_ended) else { return };
-        let Some(lowest) = self.living.lowest() else { return };
-        self.asked = None;
-        acts.push(Act::Tell(lowest, Word::Ready { up_to, digest: digest(TEXT, self.text(up_to)) }));
+        let (fed, has_ended) = (self.fed(), self.has_ended);
+        let Some(Question { asker, from, up_to }) = self.asked.take_if(|question| question.up_to <= fed || has_ended)
+        else {
+            return;
+        };
+        acts.push(Act::Tell(asker, Word::Ready { up_to, digest: digest(TEXT, self.text(from, up_to)) }));
     }
 
     /// Asks, or prints if all have answered. Returns whether there may be more to do.
     fn print(&mut self, acts: &mut Vec<Act>) -> bool {
         let Some(up_to) = self.asking else {
-            let (from, up_to) = (self.from, self.from + self.kept.len() as u64);
-            if self.kept.is_empty() {
-                return false;
+            let (from, up_to) = (self.printed, self.fed());
+            if from < up_to {
+                self.asking = Some(up_to);
+                self.answers = [None; MOST as usize];
+                acts.extend(self.others().map(|index| Act::Tell(index, Word::Print { from, up_to })));
+                return true;
             }
-            self.asking = Some(up_to);
-            self.answers = [None; MOST as usize];
-            acts.extend(self.others().map(|index| Act::Tell(index, Word::Print { from, up_to })));
-            return true;
+            if self.has_ended && !self.is_over {
+                self.is_over = true;
+                let are_equal = !self.has_differed;
+                acts.extend(self.others().map(|index| Act::Tell(index, Word::End { are_equal })));
+            }
+            return false;
         };
-        let own = digest(TEXT, self.text(up_to));
+        let own = digest(TEXT, self.text(self.printed, up_to));
         let answers: Option<Vec<(u8, Digest)>> =
             self.others().map(|index| Some((index, self.answers[usize::from(index)]?))).collect();
         let Some(answers) = answers else { return false };
@@ -222,8 +254,8 @@ impl Printing {
                 _ => Act::Undecided(*other),
             });
         }
-        acts.extend(self.others().map(|index| Act::Tell(index, Word::Printed { up_to })));
-        acts.push(Act::Write(self.text(up_to).to_vec()));
+        self.write(self.printed, up_to, acts);
+        self.printed = up_to;
         self.drop_to(up_to);
         self.asking = None;
         true

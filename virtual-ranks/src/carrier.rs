@@ -38,8 +38,6 @@ pub fn note_death_of(number: u32) {
 /// A message that is being sent.
 struct Sending {
     request: *mut Request,
-    /// How many messages had been sent before.
-    number: u64,
     _packet: Packet,
 }
 
@@ -71,8 +69,6 @@ pub struct Carrier {
     group: Object,
     byte: Object,
     sending: VecDeque<Sending>,
-    /// How many messages have been sent.
-    sent: u64,
     /// By sender, in the order of sending.
     receiving: BTreeMap<u32, VecDeque<Receiving>>,
     /// How many processes are in the communicator, by their ranks there.
@@ -98,7 +94,6 @@ impl Carrier {
                 group,
                 byte,
                 sending: VecDeque::new(),
-                sent: 0,
                 receiving: BTreeMap::new(),
                 joined: u32::MAX,
                 links: None,
@@ -131,19 +126,8 @@ impl Carrier {
             (self.stock.isend)(packet.as_ptr().cast(), count, self.byte, process as c_int, TAG, self.comm, &mut request)
         };
         if code == 0 && self.test(&mut request).is_none() {
-            self.sending.push_back(Sending { request, number: self.sent, _packet: packet });
+            self.sending.push_back(Sending { request, _packet: packet });
         }
-        self.sent += 1;
-    }
-
-    /// How many messages have been sent to processes in the communicator.
-    pub fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    /// Whether a message has left this process, by the number of those before it.
-    pub fn has_left(&self, number: u64) -> bool {
-        self.sending.iter().all(|sending| sending.number != number)
     }
 
     /// Whether everything that was sent has left.

@@ -1,12 +1,13 @@
 //! What the machine asks for is done.
 
+use node_abi::framed_output::frames;
 use replication::action::{Action, Input};
 use replication::finding::Finding;
 use replication::message::{Body, Message};
 use replication::replicas::Replica;
 use virtual_ranks::packet::{self, Packet};
 
-use super::{Engine, HeldBack, OnWire};
+use super::{Engine, OnWire};
 use crate::envelope::{Envelope, Kind, LENGTH};
 use crate::flips::{Hit, Where, flip};
 use crate::printing::{Act, Word};
@@ -109,37 +110,14 @@ impl Engine {
         self.carry_out(acts);
     }
 
-    /// Prints what the others have been told of. A connection may be made only now: what has not left dies with this
-    /// process, and would be printed again.
-    pub(super) fn print_held_back(&mut self) {
-        while self.held_back.front().is_some_and(|held| self.is_told(&held.words)) {
-            if let Some(held) = self.held_back.pop_front() {
-                self.output.write(&held.text);
-            }
-        }
-    }
-
-    /// Whether these messages have left, by receiver and number. What the dead are told stays.
-    fn is_told(&self, words: &[(u32, u64)]) -> bool {
-        words.iter().all(|(process, number)| !self.alive[*process as usize] || self.carrier.has_left(*number))
-    }
-
-    /// Whether nothing is left for this replica to print.
-    pub(super) fn has_printed(&self) -> bool {
-        self.printing.is_done() && self.held_back.is_empty() && self.dying.is_empty()
-    }
-
     pub(super) fn carry_out(&mut self, acts: Vec<Act>) {
         let rank = self.me.rank;
-        let mut words = Vec::new();
         for act in acts {
             match act {
                 Act::Tell(index, word) => {
-                    let to = Replica { rank, index };
-                    words.extend(self.places.process(to).map(|process| (process, self.carrier.sent())));
-                    self.send_to(to, Packet::Own(encode(Kind::Output, &word)));
+                    self.send_to(Replica { rank, index }, Packet::Own(encode(Kind::Output, &word)));
                 }
-                Act::Write(text) => self.held_back.push_back(HeldBack { words: words.clone(), text }),
+                Act::Write(place, text) => self.output.write(&frames(rank, place, &text)),
                 Act::Flush => self.output.flush(),
                 Act::Differs(index) => {
                     self.find_output(&format!(
@@ -154,7 +132,6 @@ impl Engine {
                 }
             }
         }
-        self.print_held_back();
     }
 }
 

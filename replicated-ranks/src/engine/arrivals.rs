@@ -1,7 +1,6 @@
 //! What other processes say, and who is dead.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use replication::action::Input;
 use replication::message::{Body, Message};
@@ -9,9 +8,6 @@ use replication::message::{Body, Message};
 use super::Engine;
 use crate::envelope::{Envelope, Kind, LENGTH};
 use crate::sealed::Sealed;
-
-/// How long words of a dead replica may be on their way: its death may be known before they are read.
-const LAST_WORDS: Duration = Duration::from_millis(100);
 
 impl Engine {
     /// Looks for what has arrived, who has died, and what the program has printed.
@@ -26,8 +22,6 @@ impl Engine {
         }
         self.run();
         self.print();
-        self.bury();
-        self.print_held_back();
     }
 
     fn packet(&mut self, process: u32, bytes: Vec<u8>) {
@@ -64,18 +58,10 @@ impl Engine {
             self.step(Input::Died(replica));
             self.run();
             if replica.rank == self.me.rank {
-                self.dying.push_back((replica.index, Instant::now() + LAST_WORDS));
+                let mut acts = Vec::new();
+                self.printing.bury(replica.index, &mut acts);
+                self.carry_out(acts);
             }
-        }
-    }
-
-    /// Another replica prints in place of a dead one when what that has said must have come.
-    fn bury(&mut self) {
-        while let Some((index, _)) = self.dying.front().filter(|(_, at)| Instant::now() >= *at).copied() {
-            self.dying.pop_front();
-            let mut acts = Vec::new();
-            self.printing.bury(index, &mut acts);
-            self.carry_out(acts);
         }
     }
 }

@@ -53,16 +53,8 @@ impl Engine {
 
     pub(super) fn end_job(&mut self, sentence: &str) {
         self.say(&format!("{sentence}: the job ends (hook_ringwatch_replicas_on_mismatch)"));
-        self.print_all();
         // SAFETY: Open MPI's function: all processes of the job end.
         unsafe { (self.stock.abort)(self.everywhere, 1) };
-    }
-
-    /// What is held back is printed at once: this process ends.
-    fn print_all(&mut self) {
-        for held in std::mem::take(&mut self.held_back) {
-            self.output.write(&held.text);
-        }
     }
 
     /// The program prints nothing more.
@@ -83,12 +75,11 @@ impl Engine {
         }
         self.print();
         for _ in 0..LAST_TURNS {
-            if self.has_printed() {
+            if self.printing.has_printed() {
                 break;
             }
             self.turn();
         }
-        self.print_all();
     }
 
     /// Whether this process has said that it needs nobody.
@@ -107,7 +98,7 @@ impl Engine {
         if self.call(Call::Finalize).is_err() {
             return;
         }
-        while !self.has_printed() && self.failure.is_none() {
+        while !self.printing.is_over() && self.failure.is_none() {
             self.turn();
         }
         if let Some(own) = self.places.process(self.me) {
@@ -118,7 +109,7 @@ impl Engine {
             self.send_to(replica, Packet::Own(Envelope::of(Kind::Done).bytes().to_vec()));
         }
         let all_done = |engine: &Self| engine.done.iter().zip(&engine.alive).all(|(done, alive)| *done || !alive);
-        while !(all_done(self) && self.dying.is_empty()) && self.failure.is_none() {
+        while !all_done(self) && self.failure.is_none() {
             self.turn();
         }
         while !self.carrier.is_idle() {

@@ -1,9 +1,14 @@
+use node_abi::framed_output::{Merger, frames};
+
 use super::*;
 
-/// Replicas of a rank, whose words arrive at once or wait.
+/// Replicas of a rank, whose words and text arrive at once or wait.
 struct Rank {
     all: Vec<Option<Printing>>,
     waiting: Vec<(u8, u8, Word)>,
+    /// Text on its way to `mpirun`, by replica.
+    leaving: Vec<(u8, Vec<u8>)>,
+    merger: Merger<u8>,
     printed: String,
     findings: Vec<Act>,
 }
@@ -12,14 +17,21 @@ impl Rank {
     fn new(replicas: u8) -> Self {
         let living = Indices::first(replicas);
         let all = (0..replicas).map(|me| Some(Printing::new(me, living))).collect();
-        Self { all, waiting: Vec::new(), printed: String::new(), findings: Vec::new() }
+        Self {
+            all,
+            waiting: Vec::new(),
+            leaving: Vec::new(),
+            merger: Merger::default(),
+            printed: String::new(),
+            findings: Vec::new(),
+        }
     }
 
     fn carry_out(&mut self, me: u8, acts: Vec<Act>) {
         for act in acts {
             match act {
                 Act::Tell(to, word) => self.waiting.push((me, to, word)),
-                Act::Write(text) => self.printed += &String::from_utf8(text).unwrap(),
+                Act::Write(place, text) => self.leaving.push((me, frames(0, place, &text))),
                 Act::Flush => {}
                 other => self.findings.push(other),
             }
@@ -42,16 +54,33 @@ impl Rank {
         self.carry_out(to, acts);
     }
 
+    /// All words and all text arrive.
     fn all(&mut self) {
         while !self.waiting.is_empty() {
             self.one();
         }
+        self.arrive();
     }
 
-    /// A replica dies with what it has said.
-    fn kill(&mut self, dead: u8) {
+    fn arrive(&mut self) {
+        for (replica, bytes) in self.leaving.drain(..) {
+            let merged = self.merger.take(replica, &bytes);
+            assert_eq!(merged.lost, []);
+            self.printed += &String::from_utf8(merged.text).unwrap();
+        }
+    }
+
+    fn end(&mut self, me: u8) {
+        let mut acts = Vec::new();
+        self.all[usize::from(me)].as_mut().unwrap().end(&mut acts);
+        self.carry_out(me, acts);
+    }
+
+    /// A replica dies with the words that have not arrived; `lost`: with its node, and so with its text.
+    fn kill(&mut self, dead: u8, lost: bool) {
         self.all[usize::from(dead)] = None;
         self.waiting.retain(|(from, ..)| *from != dead);
+        self.leaving.retain(|(from, _)| *from != dead || !lost);
         for me in 0..self.all.len() as u8 {
             let mut acts = Vec::new();
             if let Some(printing) = &mut self.all[usize::from(me)] {
@@ -73,30 +102,77 @@ fn text_appears_once_when_all_have_printed_it() {
     rank.feed(0, "two ");
     rank.all();
     assert_eq!(rank.printed, "one two ");
-    assert!(rank.all.iter().flatten().all(Printing::is_done));
+    assert!(rank.all.iter().flatten().all(Printing::has_printed));
+    (0..2).for_each(|me| rank.end(me));
+    rank.all();
+    assert!(rank.all.iter().flatten().all(Printing::is_over));
+    assert_eq!(rank.printed, "one two ");
+}
+
+/// Whatever has arrived of the words and the text of the dead when it dies.
+#[test]
+fn a_successor_loses_no_text_and_repeats_none() {
+    for replicas in [2, 3] {
+        for words in 0..12 {
+            for lost in [false, true] {
+                for arrived in [false, true] {
+                    let mut rank = Rank::new(replicas);
+                    for text in ["one ", "two "] {
+                        (0..replicas).for_each(|me| rank.feed(me, text));
+                    }
+                    for _ in 0..words {
+                        if !rank.waiting.is_empty() {
+                            rank.one();
+                        }
+                    }
+                    if arrived {
+                        rank.arrive();
+                    }
+                    rank.kill(0, lost);
+                    for me in 1..replicas {
+                        rank.feed(me, "three ");
+                        rank.end(me);
+                    }
+                    rank.all();
+                    let case = format!("{replicas} replicas, {words} words, lost: {lost}, arrived: {arrived}");
+                    assert_eq!(rank.printed, "one two three ", "{case}");
+                    assert!(rank.all.iter().flatten().all(Printing::is_over), "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// The node of the replica that prints is lost after that has said that all is printed.
+#[test]
+fn the_last_text_comes_from_all() {
+    let mut rank = Rank::new(2);
+    for me in [0, 1] {
+        rank.feed(me, "last ");
+        rank.end(me);
+    }
+    while !rank.waiting.is_empty() {
+        rank.one();
+    }
+    rank.kill(0, true);
+    rank.all();
+    assert_eq!(rank.printed, "last ");
 }
 
 #[test]
-fn a_successor_goes_on_where_the_dead_has_ended() {
-    for words_before in 0..5 {
-        let mut rank = Rank::new(2);
-        for me in [0, 1] {
-            rank.feed(me, "one ");
-        }
-        for _ in 0..words_before.min(rank.waiting.len() + 1) {
-            if !rank.waiting.is_empty() {
-                rank.one();
-            }
-        }
-        // A word that is lost has the text printed again: it has arrived here.
-        if rank.waiting.iter().any(|(.., word)| matches!(word, Word::Printed { .. })) {
-            rank.all();
-        }
-        rank.kill(0);
-        rank.feed(1, "two ");
+fn text_that_has_been_printed_is_not_kept_for_ever() {
+    let mut rank = Rank::new(2);
+    for _ in 0..5 {
+        let text = "x".repeat(KEPT as usize / 2);
+        (0..2).for_each(|me| rank.feed(me, &text));
         rank.all();
-        assert_eq!(rank.printed, "one two ", "after {words_before} words");
     }
+    let kept: Vec<u64> = rank.all.iter().flatten().map(|one| one.kept.len() as u64).collect();
+    assert_eq!(kept, [0, 2 * KEPT]);
+    rank.kill(0, true);
+    rank.feed(1, "end");
+    rank.all();
+    assert_eq!(rank.printed.len() as u64, 5 * KEPT / 2 + 3);
 }
 
 #[test]
@@ -107,13 +183,13 @@ fn of_three_the_successor_prints_what_not_all_have_answered_about() {
     }
     // Replica 1 answers, replica 2 has not been asked.
     rank.one();
-    rank.kill(0);
+    rank.kill(0, true);
     rank.all();
     assert_eq!(rank.printed, "one ");
     rank.feed(1, "two ");
     rank.feed(2, "two ");
     rank.all();
-    rank.kill(1);
+    rank.kill(1, false);
     rank.feed(2, "three ");
     rank.all();
     assert_eq!(rank.printed, "one two three ");
@@ -153,15 +229,14 @@ fn a_replica_that_prints_less_does_not_hold_the_others_up() {
     rank.feed(1, "9 s, ");
     rank.all();
     assert_eq!(rank.printed, "");
-    let mut acts = Vec::new();
-    rank.all[1].as_mut().unwrap().end(&mut acts);
-    rank.carry_out(1, acts);
+    rank.end(1);
     rank.all();
     assert_eq!((&*rank.printed, &rank.findings[..]), ("99.9 s, ", &[Act::Undecided(1)][..]));
-    rank.kill(0);
+    rank.kill(0, true);
     rank.feed(1, "end");
     rank.all();
     assert_eq!(rank.printed, "99.9 s, ", "as many bytes were printed");
     rank.feed(1, "ing");
+    rank.all();
     assert_eq!(rank.printed, "99.9 s, ing");
 }

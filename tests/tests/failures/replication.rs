@@ -4,10 +4,11 @@ use std::fs;
 use std::time::Duration;
 
 use system_tests::programs::compile;
-use system_tests::replicated::{is_right, job, logging, replicated, undisturbed};
+use system_tests::replicated::{RANKS, is_right, job, logging, replicated, undisturbed};
 use system_tests::{Job, in_lab};
 
 const LIMIT: Duration = Duration::from_secs(25);
+const LINES: u32 = 20_000;
 
 #[test]
 fn killed_replicas_change_nothing_and_the_output_appears_once() {
@@ -34,6 +35,25 @@ fn a_lost_node_with_a_replica_of_two_ranks_changes_nothing() {
         let outcome = job.finish();
         outcome.require(!outcome.losses().is_empty(), "the node is lost before the end");
         is_right(lab, &outcome).left_nothing();
+    });
+}
+
+/// Text is on its way when the replica that prints is lost with its node.
+#[test]
+fn no_line_is_lost_or_repeated_when_the_node_that_prints_is_lost() {
+    in_lab(|lab| {
+        let program = compile("lines", "mpicc").display().to_string();
+        let job = replicated(2, &[]).on(&["h1", "h2"], RANKS).launched_from("h3");
+        let mut job = job.program(&[&program, &LINES.to_string()]).start(lab);
+        let printed = job.folder().join("stdout");
+        let has_begun = || fs::read_to_string(&printed).is_ok_and(|text| text.lines().count() > 1_000);
+        job.wait("the ranks print", LIMIT, |_| has_begun());
+        job.kill_host("h1");
+        let outcome = job.finish();
+        outcome.require(outcome.status == 0, "mpirun's exit status is 0");
+        outcome.require(!outcome.losses().is_empty(), "the node is lost before the end");
+        let lines: String = (0..LINES).map(|line| format!("line {line}\n")).collect();
+        outcome.require(outcome.stdout == lines, "each line is printed once and in order").left_nothing();
     });
 }
 
