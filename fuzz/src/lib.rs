@@ -7,7 +7,7 @@
 //! | module | parsers |
 //! |---|---|
 //! | [`network`] | datagrams, rendezvous, the protocol's machine, records on their way, words about flags and RDMA ports, of event loggers, and of a group of recommended processes |
-//! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment, packets and the file of an event logger |
+//! | [`local`] | launch data, control socket, releases, status, history, parameters, interfaces, the node segment, packets and the file of an event logger, output of ranks |
 //! | [`files`] | topology, parameter file and its folder, histories for people, names in /dev/shm |
 //! | [`sealed`] | packets between the plugin or a service and `ringwatchd`, in strange hands |
 //! | [`system`] | what the kernel says about processes, sockets and RDMA ports, streams, names of ports and jobs |

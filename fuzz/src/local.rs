@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use node_abi::event_loggers::{FromLogger, ToLogger, loggers_of};
+use node_abi::framed_output::Merger;
 use node_abi::greeting::{Caller, Place, ToolKey, introduce};
 use node_abi::launch::{FromDaemon, LaunchData, Spawned, Startup, ToDaemon, Unreadable, decode, encode};
 use node_abi::parameters::{DEFINITIONS, parse_duration, read, show};
@@ -245,4 +246,20 @@ pub fn logger_packets(bytes: &[u8]) {
     let ring: Vec<u32> = bytes.iter().take(9).map(|byte| u32::from(*byte)).collect();
     let nodes = loggers_of(u32::from(bytes.first().copied().unwrap_or(0)), &ring, ring.len() as u32, 3);
     assert!(nodes.len() <= 7 && (ring.is_empty() || nodes.len() % 2 == 1));
+}
+
+/// What a rank prints, in parts whose length the first byte says: the same text comes out as of one piece, and never more
+/// than went in.
+pub fn output(bytes: &[u8]) {
+    let Some((length, bytes)) = bytes.split_first() else { return };
+    let whole = Merger::default().take(0, bytes);
+    let mut merger = Merger::default();
+    let (mut text, mut lost) = (Vec::new(), Vec::new());
+    for part in bytes.chunks(usize::from(*length).max(1)) {
+        let merged = merger.take(0, part);
+        text.extend(merged.text);
+        lost.extend(merged.lost);
+    }
+    assert!(text.len() <= bytes.len());
+    assert_eq!((text, lost), (whole.text, whole.lost));
 }

@@ -37,6 +37,7 @@ targets! {
     releases: fuzz::local::releases;
     segment: fuzz::local::segment;
     stops: fuzz::local::stops;
+    output: fuzz::local::output;
     topology: fuzz::files::topology;
     parameter_file: fuzz::files::parameter_file;
     folders: fuzz::files::folders;
