@@ -32,6 +32,9 @@ pub struct Config {
     /// How long the arbiter waits for a suspect's answer before it declares it dead, at most `confirm`; zero declares
     /// at once. It adds to the detection time of a silent death.
     pub trial: Duration,
+    /// How many nodes behind a silent emitter are asked at a time whether they live, so that neighbours that die
+    /// together are found together; 0 for none, as in the paper, and without effect if suspects are not tried.
+    pub candidates: u32,
     /// The time between two copies of a message that was not answered yet, above zero.
     pub resend: Duration,
     /// The order of the nodes on the ring.
@@ -159,9 +162,9 @@ pub enum ConfigError {
 
 impl Config {
     /// Settings with usual values: `confirm` is `timeout` less two periods but 0.6 to 0.8 `timeout`, `trial` a tenth of
-    /// `timeout` within 2 ms to 50 ms but at most `confirm`, `resend` half a `period` within 1 ms to 50 ms because
-    /// messages may get lost, `tau` half of that; the launch has no period of its own, ring and broadcasts are the
-    /// paper's, the arbiter is node 0, and this is the first incarnation.
+    /// `timeout` within 2 ms to 50 ms but at most `confirm`, 8 `candidates`, `resend` half a `period` within 1 ms to
+    /// 50 ms because messages may get lost, `tau` half of that; the launch has no period of its own, ring and
+    /// broadcasts are the paper's, the arbiter is node 0, and this is the first incarnation.
     pub fn new(me: NodeId, universe: u32, period: Duration, timeout: Duration) -> Config {
         // A heartbeat that is read on demand, as by RDMA, counts up to a period later than it arrived.
         let confirm = timeout.saturating_sub(period.saturating_mul(2)).clamp(timeout / 5 * 3, timeout / 5 * 4);
@@ -173,6 +176,7 @@ impl Config {
             timeout,
             confirm,
             trial: (timeout / 10).clamp(Duration::from_millis(2), Duration::from_millis(50)).min(confirm),
+            candidates: 8,
             resend: (period / 2).clamp(Duration::from_millis(1), Duration::from_millis(50)),
             order: RingOrder::default(),
             strategy: Strategy::default(),

@@ -12,6 +12,8 @@
 //!   deaths, after it has probed the suspect. A partitioned network then keeps exactly one side alive, because a node
 //!   that loses contact with the arbiter first holds its part of the job, and stops if the contact does not return.
 //!   Without an arbiter the machine is the paper's.
+//! - **Neighbours that die together.** The nodes behind a silent emitter are asked in parallel, and those that are
+//!   silent, too, are suspected with it. Only with an arbiter.
 //! - **Loss.** The paper assumes lossless channels. Here every message that matters is repeated until it is answered,
 //!   so plain UDP suffices.
 //! - **A cheaper broadcast.** [`Strategy::Tree`] costs three messages per node instead of 2 log2 n and tolerates the

@@ -5,6 +5,7 @@
 //! | file | part |
 //! |---|---|
 //! | `links` | the ring: outgoing and incoming heartbeats, closing the gap after a death (T1 to T4 of the paper) |
+//! | `candidates` | questions to the nodes behind a silent emitter |
 //! | `inquiry` | a member's questions to the arbiter: suspicions, probes, its own resignation; holding its ranks |
 //! | `arbitration` | declaration of deaths, and answers to suspicions |
 //! | `trial` | the arbiter's probes of a suspect |
@@ -15,6 +16,7 @@
 
 mod announcement;
 mod arbitration;
+mod candidates;
 mod growth;
 mod inquiry;
 mod links;
@@ -261,8 +263,14 @@ impl Member {
 
     /// The emitter, while this member suspects it and has no answer yet.
     pub fn suspect(&self) -> Option<NodeId> {
-        let is_suspected = self.inquiries.suspects() || self.trials.is_open_for(self.config.me);
-        self.links.emitter().filter(|_| is_suspected)
+        let is_tried = |emitter: &NodeId| self.trials.is_open_for(*emitter, self.config.me);
+        let is_suspected = |emitter: &NodeId| self.inquiries.suspects() || is_tried(emitter);
+        self.links.emitter().filter(is_suspected)
+    }
+
+    /// Whether this member, the arbiter, is probing a suspect `node`.
+    pub fn tries(&self, node: NodeId) -> bool {
+        self.trials.is_open(node)
     }
 
     /// Whether this member has stopped.

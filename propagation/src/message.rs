@@ -20,7 +20,8 @@ pub enum Message {
     },
     /// The sender is your observer from now on (T4 of the paper): send it a heartbeat at once.
     NewObserver,
-    /// To the arbiter: I suspect this node. From the node itself it means: I resign, declare me dead.
+    /// To the arbiter: I suspect this node, my emitter or one behind it. From the node itself it means: I resign,
+    /// declare me dead.
     ///
     /// The arbiter always answers: with the [`Notice`] of the death, with a [`Message::Verdict`] if the sender
     /// itself is dead, else with a [`Message::ProbeReply`] and, when it knows more, with a [`Message::Spared`] or the
@@ -40,9 +41,9 @@ pub enum Message {
         /// See [`Notice::seq`].
         seq: u64,
     },
-    /// A probe, sent to the arbiter, and by the arbiter to a suspect.
+    /// A probe, sent to the arbiter, by the arbiter to a suspect, and to the nodes behind a silent emitter.
     Probe,
-    /// I am here: proves contact with the arbiter, or to the arbiter that the suspect is alive.
+    /// I am here: proves contact with the arbiter, or that the sender is alive.
     ProbeReply,
     /// The receiver is declared dead. The answer to any message of a dead node.
     Verdict,

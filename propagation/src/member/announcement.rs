@@ -232,6 +232,7 @@ impl Member {
         if is_new {
             self.broadcasts.forget(node);
             self.trials.forget(node);
+            self.links.candidates.forget(node);
             let subject = Subject::Node { node, reason };
             out.push(Action::Deliver(Fact { subject, source, suspector }));
             self.repair_trees(at, node, out);

@@ -204,14 +204,16 @@ impl Member {
         }
     }
 
-    /// T3: handles an emitter that has been silent for the whole timeout. A node that may declare it dead does so;
-    /// others ask.
+    /// T3: handles an emitter that has been silent for the whole timeout, and candidates that have been, too. A node
+    /// that may declare them dead does so; others ask.
     pub(super) fn suspect_emitter(&mut self, now: Time, out: &mut Vec<Action>) {
-        let Some(emitter) = self.links.emitter() else {
+        if self.links.emitter().is_none() {
             return;
-        };
+        }
         if self.may_declare() {
-            self.try_suspect(now, emitter, self.config.me, out);
+            for suspect in self.links.suspects(now) {
+                self.try_suspect(now, suspect, self.config.me, out);
+            }
             return;
         }
         let confirm = self.config.confirm;
@@ -226,7 +228,7 @@ impl Member {
         self.inquiries.probe = None;
         let was_held = std::mem::take(&mut self.inquiries.held);
         // A timer that is about to expire has counted the time of the disconnection, too.
-        let is_excused = was_held && self.links.excuse(now, self.config.timeout);
+        let is_excused = was_held && self.links.excuse(now, &self.config);
         let Some(suspicion) = &mut self.inquiries.suspicion else {
             return was_held;
         };
@@ -311,7 +313,7 @@ impl Member {
             let asks = suspicion.question.due(now, resend);
             let doubts = suspicion.doubt_at.take_if(|at| now >= *at).is_some();
             if asks {
-                self.ask_about_emitter(out);
+                self.ask_about_emitter(now, out);
             }
             if doubts {
                 self.hold(out);
@@ -339,15 +341,20 @@ impl Member {
         }
     }
 
-    fn ask_about_emitter(&self, out: &mut Vec<Action>) {
+    fn ask_about_emitter(&self, now: Time, out: &mut Vec<Action>) {
         let Some(node) = self.links.emitter() else {
             return;
         };
         // About itself the arbiter is only probed.
         let about_arbiter = self.config.arbiter == Some(node);
         let may_be_cut_off = self.inquiries.held && !self.links.is_excused() || self.links.waits();
-        let message = if about_arbiter || may_be_cut_off { Message::Probe } else { Message::Suspect { node } };
-        self.send_to_arbiter(message, out);
+        if about_arbiter || may_be_cut_off {
+            self.send_to_arbiter(Message::Probe, out);
+            return;
+        }
+        for node in self.links.suspects(now) {
+            self.send_to_arbiter(Message::Suspect { node }, out);
+        }
     }
 
     fn send_to_arbiter(&self, message: Message, out: &mut Vec<Action>) {

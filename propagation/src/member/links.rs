@@ -7,6 +7,7 @@ use crate::message::Message;
 use crate::units::{NodeId, Time};
 
 use super::Member;
+use super::candidates::Candidates;
 
 /// A member's place in the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +21,8 @@ pub(super) struct Links {
     last_heartbeat: Option<Time>,
     /// When the emitter is suspected without a heartbeat; `None` once that time has come.
     suspect_at: Option<Time>,
+    /// The nodes of which one is the next emitter, if this one is dead.
+    pub(super) candidates: Candidates,
     /// When to notify the emitter again of its observer; `None` once it reports.
     next_new_observer: Option<Time>,
     /// Whether it got more time because of a disconnection, and has not reported since.
@@ -36,14 +39,15 @@ impl Links {
     pub fn new(config: &Config, dead: &Dead, now: Time) -> Links {
         let is_dead = |node| dead.contains(node);
         let emitter = config.order.predecessor(config.universe, config.me, is_dead);
-        let patience = config.timeout.saturating_add(config.period);
+        let suspect_at = emitter.map(|_| now.saturating_add(config.timeout).saturating_add(config.period));
         Links {
             observer: config.order.successor(config.universe, config.me, is_dead),
             next_heartbeat: now,
             count: 0,
             emitter,
             last_heartbeat: None,
-            suspect_at: emitter.map(|_| now.saturating_add(patience)),
+            suspect_at,
+            candidates: Candidates::new(config, suspect_at),
             // After a restart the emitter may not know its observer: a death may have occurred in between.
             next_new_observer: (config.incarnation > 0 && emitter.is_some()).then_some(now),
             excused: false,
@@ -60,6 +64,7 @@ impl Links {
             emitter: None,
             last_heartbeat: None,
             suspect_at: None,
+            candidates: Candidates::none(),
             next_new_observer: None,
             excused: false,
             forgiven: (0, Time::ZERO),
@@ -80,8 +85,14 @@ impl Links {
 
     pub fn deadline(&self) -> Time {
         let heartbeat = self.observer.map(|_| self.next_heartbeat);
-        let due = [heartbeat, self.suspect_at, self.next_new_observer];
+        let due = [heartbeat, self.suspect_at, self.candidates.next(), self.next_new_observer];
         due.into_iter().flatten().min().unwrap_or(Time::MAX)
+    }
+
+    /// The nodes that are suspected if the emitter is: it and the candidates whose time is over. Farthest first, so
+    /// that the ring closes once when they are declared in this order.
+    pub fn suspects(&self, now: Time) -> Vec<NodeId> {
+        self.candidates.silent(now).iter().rev().copied().chain(self.emitter).collect()
     }
 
     /// Whether the emitter still has time to report.
@@ -89,9 +100,10 @@ impl Links {
         self.suspect_at.is_some()
     }
 
-    /// Restarts the suspicion timer, for `patience` from now.
-    pub fn trust(&mut self, now: Time, patience: Time) {
-        self.suspect_at = self.emitter.map(|_| now.saturating_add(patience));
+    /// Restarts the suspicion timer, for so many timeouts from now.
+    fn trust(&mut self, now: Time, timeouts: u32, config: &Config) {
+        self.suspect_at = self.emitter.map(|_| now.saturating_add(config.timeout.saturating_mul(timeouts)));
+        self.candidates = Candidates::new(config, self.suspect_at);
     }
 
     /// Extends a running suspicion timer by another full timeout, because this member was late.
@@ -101,22 +113,24 @@ impl Links {
         let is_new = times == 0 || now >= last.saturating_add(config.timeout / 2);
         if times < FORGIVENESS || !is_new || !config.asks_suspects() {
             self.forgiven = (times.saturating_add(u32::from(is_new)), now);
-            self.extend(now, config.timeout);
+            self.extend(now, config);
         }
     }
 
-    fn extend(&mut self, now: Time, timeout: Time) {
+    fn extend(&mut self, now: Time, config: &Config) {
         if let Some(at) = &mut self.suspect_at {
-            *at = now.saturating_add(timeout).max(*at);
+            *at = now.saturating_add(config.timeout).max(*at);
         }
+        // The questions begin anew; at once if the emitter has no more time.
+        self.candidates = Candidates::new(config, self.suspect_at.or(self.emitter.map(|_| now)));
     }
 
-    /// Extends the emitter's time by another `timeout`, because a disconnection may have suppressed heartbeats; once
+    /// Extends the emitter's time by another timeout, because a disconnection may have suppressed heartbeats; once
     /// until it reports. Returns whether that was done now.
-    pub fn excuse(&mut self, now: Time, timeout: Time) -> bool {
+    pub fn excuse(&mut self, now: Time, config: &Config) -> bool {
         let is_first = !std::mem::replace(&mut self.excused, true);
         if is_first {
-            self.extend(now, timeout);
+            self.extend(now, config);
         }
         is_first
     }
@@ -166,19 +180,21 @@ impl Member {
         if is_due(self.links.next_new_observer) {
             self.send_new_observer(now, out);
         }
+        self.tick_candidates(now, out);
     }
 
     /// T2: handles a heartbeat. Heartbeats of other nodes than the emitter are strays: their sender does not know yet
-    /// of a death between itself and this node, or no longer knows of one.
+    /// of a death between itself and this node, or no longer knows of one. They only show that it is alive.
     pub(super) fn on_heartbeat(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
         if self.links.emitter != Some(from) {
+            self.links.candidates.heard(from);
             return;
         }
         self.links.last_heartbeat = Some(now);
         self.links.next_new_observer = None;
         self.links.excused = false;
         self.links.forgiven.0 = 0;
-        self.links.trust(now, self.config.timeout);
+        self.links.trust(now, 1, &self.config);
         self.settle_suspicion(now, out);
     }
 
@@ -196,7 +212,7 @@ impl Member {
     /// Handles an emitter that is alive although it was suspected: it gets another timeout, and learns its observer
     /// again.
     pub(super) fn watch_again(&mut self, now: Time, out: &mut Vec<Action>) {
-        self.links.trust(now, self.config.timeout);
+        self.links.trust(now, 1, &self.config);
         self.links.reconnect(now);
         self.tick_links(now, out);
     }
@@ -208,6 +224,11 @@ impl Member {
     pub(super) fn on_new_observer(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
         self.links.observer = Some(from);
         self.links.send_heartbeat(now, self.period(), out);
+    }
+
+    /// The node that `node` watches, as far as this member knows.
+    pub(super) fn predecessor(&self, node: NodeId) -> Option<NodeId> {
+        self.config.order.predecessor(self.config.universe, node, |node| self.dead.contains(node))
     }
 
     /// Replaces neighbours that are known to be dead.
@@ -224,7 +245,7 @@ impl Member {
             self.inquiries.ask_again(now);
         }
         if self.links.emitter.is_some_and(is_dead) {
-            let emitter = order.predecessor(universe, me, is_dead);
+            let emitter = self.predecessor(me);
             self.watch(now, emitter, out);
         }
     }
@@ -234,7 +255,7 @@ impl Member {
         let Config { me, universe, ref order, .. } = self.config;
         let is_dead = |node| self.dead.contains(node);
         let observer = order.successor(universe, me, is_dead);
-        let emitter = order.predecessor(universe, me, is_dead);
+        let emitter = self.predecessor(me);
         if observer != self.links.observer {
             self.links.observer = observer;
             self.links.send_heartbeat(now, self.period(), out);
@@ -250,9 +271,15 @@ impl Member {
         self.links.excused = false;
         self.links.forgiven.0 = 0;
         self.settle_suspicion(now, out);
-        // It must learn of its new observer first (T3): twice the timeout, unless it is probed before it is declared.
-        let timeouts = if self.config.asks_suspects() { 1 } else { 2 };
-        self.links.trust(now, self.config.timeout.saturating_mul(timeouts));
+        if let Some(until) = self.links.candidates.promote(emitter) {
+            // Its timeout has begun when it was asked. A time long ago would count as a pause of this member.
+            self.links.suspect_at = Some(until.max(now));
+        } else {
+            // It must learn of its new observer first (T3): twice the timeout, unless it is probed before it is
+            // declared.
+            let timeouts = if self.config.asks_suspects() { 1 } else { 2 };
+            self.links.trust(now, timeouts, &self.config);
+        }
         self.links.reconnect(now);
         self.send_new_observer(now, out);
     }

@@ -9,6 +9,9 @@
 //! two must be removed. A suspicion before the timeout has passed is a late copy of the old one, or its answer got
 //! lost: it is answered again.
 //!
+//! This holds for the emitter of an observer. About candidates (see `candidates`) nothing is remembered: an observer
+//! that does not hear its predecessors, though they live, must not have several of them declared together.
+//!
 //! Without an arbiter, and with a `trial` of zero, a suspicion is a declaration, as in the paper.
 
 use crate::action::Action;
@@ -70,9 +73,14 @@ impl Trials {
         self.spared.retain(|one| one.suspect != node && one.observer != node);
     }
 
-    /// Whether this observer waits for an answer.
-    pub fn is_open_for(&self, observer: NodeId) -> bool {
-        self.open.iter().any(|trial| trial.observers.contains(&observer))
+    /// Whether this suspect is probed.
+    pub fn is_open(&self, suspect: NodeId) -> bool {
+        self.open.iter().any(|trial| trial.suspect == suspect)
+    }
+
+    /// Whether this observer waits for the answer of this suspect.
+    pub fn is_open_for(&self, suspect: NodeId, observer: NodeId) -> bool {
+        self.open.iter().any(|trial| trial.suspect == suspect && trial.observers.contains(&observer))
     }
 
     /// Time since the suspect was spared to this observer.
@@ -111,8 +119,9 @@ impl Member {
         }
     }
 
-    /// Handles an answer: if the node is a suspect, its observers are notified.
+    /// Handles an answer: a candidate is none any more, and if the node is a suspect, its observers are notified.
     pub(super) fn on_sign_of_life(&mut self, now: Time, from: NodeId, out: &mut Vec<Action>) {
+        self.links.candidates.heard(from);
         let Some(index) = self.trials.open.iter().position(|trial| trial.suspect == from) else {
             return;
         };
@@ -120,16 +129,18 @@ impl Member {
         let probation = self.config.timeout.saturating_mul(PROBATION);
         self.trials.spared.retain(|one| now < one.at.saturating_add(probation));
         for observer in trial.observers {
-            self.trials.spared.push(Spared { suspect: from, observer, at: now });
+            if self.predecessor(observer) == Some(from) {
+                self.trials.spared.push(Spared { suspect: from, observer, at: now });
+            }
             self.spare(now, from, observer, out);
         }
     }
 
     fn spare(&mut self, now: Time, suspect: NodeId, observer: NodeId, out: &mut Vec<Action>) {
-        if observer == self.config.me {
-            self.watch_again(now, out);
-        } else {
+        if observer != self.config.me {
             out.push(Action::Send { to: observer, message: Message::Spared { node: suspect } });
+        } else if self.links.emitter() == Some(suspect) {
+            self.watch_again(now, out);
         }
     }
 
@@ -139,7 +150,11 @@ impl Member {
 
     /// Handles the arbiter's answer that the node suspected by this one is alive.
     pub(super) fn on_spared(&mut self, now: Time, from: NodeId, node: NodeId, out: &mut Vec<Action>) {
-        if self.config.arbiter == Some(from) && self.links.emitter() == Some(node) && self.inquiries.suspects() {
+        if self.config.arbiter != Some(from) {
+            return;
+        }
+        self.links.candidates.heard(node);
+        if self.links.emitter() == Some(node) && self.inquiries.suspects() {
             self.inquiries.suspicion_refuted();
             self.watch_again(now, out);
         }

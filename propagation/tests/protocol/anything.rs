@@ -7,7 +7,7 @@ use propagation::Strategy as Spreading;
 use propagation::{Action, Config, EndReason, Member, Message, NodeId, NodeReason, RankReason, Subject, Time};
 
 use crate::wire::any_message;
-use crate::{MS, check, config};
+use crate::{MS, check, usual};
 
 const UNIVERSE: u32 = 6;
 
@@ -91,7 +91,7 @@ fn no_input_makes_a_member_panic_or_break_a_promise() {
         1500,
         (0..UNIVERSE, arbiter, strategy, lives, inputs),
         |(me, arbiter, strategy, (incarnation, held), inputs)| {
-            let config = Config { strategy, incarnation, ..config(me, UNIVERSE, arbiter) };
+            let config = Config { strategy, incarnation, ..usual(me, UNIVERSE, arbiter) };
             let mut member = Member::new(config, [], Time::ZERO);
             let (mut now, mut out) = (Time::ZERO, vec![]);
             if held {

@@ -9,7 +9,7 @@ use propagation::bundle::pack;
 use propagation::wire::{Opener, Rejected, Sealer};
 use propagation::{Action, Config, Fact, Member, Message, NodeId, StopReason, Subject, Time};
 
-use crate::{MS, config};
+use crate::{MS, usual};
 
 const JOB: u64 = 1;
 const KEY: [u8; 32] = [3; 32];
@@ -109,7 +109,7 @@ impl Network {
 
     /// The same with other settings than usual.
     pub fn with(universe: u32, seed: u64, settings: impl Fn(Config) -> Config) -> Network {
-        let node = |me| Node::new(settings(config(me, universe, Some(0))), &[], Time::ZERO);
+        let node = |me| Node::new(settings(usual(me, universe, Some(0))), &[], Time::ZERO);
         Network {
             now: Time::ZERO,
             nodes: (0..universe).map(node).collect(),

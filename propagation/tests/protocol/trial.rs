@@ -173,8 +173,11 @@ fn several_observers_share_one_trial_and_are_all_answered() {
     accuse(&mut solo);
     solo.hears(3, Message::ProbeReply);
     assert_eq!(solo.sent(), [(4, spared(3)), (5, spared(3)), (6, spared(3))]);
-    // Each of them is the accuser from now on.
-    run(&mut solo, 6, 106).hears(5, suspect(3));
+    // Only one of them is to watch it: to the others it answers again.
+    run(&mut solo, 6, 106).skip().hears(5, suspect(3));
+    assert!(solo.sent().contains(&(3, Message::Probe)));
+    assert_eq!(dead(&solo), []);
+    solo.hears(4, suspect(3));
     assert_eq!(dead(&solo), [3]);
 
     let mut solo = arbiter();

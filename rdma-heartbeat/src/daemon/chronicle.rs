@@ -145,7 +145,7 @@ impl Chronicle {
         }
     }
 
-    /// Records node 0's first question to a node, when a member sends it.
+    /// Records node 0's first question to a suspect, when its member sends it.
     pub(super) fn note_question(&mut self, at: Time, to: NodeId, message: &Message) {
         if !matches!(message, Message::Probe) || self.me != 0 {
             return;
