@@ -51,8 +51,8 @@ use trial::Trials;
 /// After [`Action::Stop`] the member does nothing more, with one exception: when the job ended, it still
 /// passes that news on until it is [`drained`](Self::drained).
 ///
-/// Memory is O(log n + dead nodes and ranks + nodes that ever broadcast + unacknowledged copies), at the
-/// arbiter also O(nodes that are ready, or suspected, or were spared a short while ago).
+/// Memory is O(log n + dead nodes and ranks + nodes that ever broadcast + unacknowledged copies + nodes asked while the
+/// emitter is silent), at the arbiter also O(nodes that are ready, or suspected, or were spared a short while ago).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     config: Config,

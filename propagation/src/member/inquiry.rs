@@ -228,7 +228,10 @@ impl Member {
         self.inquiries.probe = None;
         let was_held = std::mem::take(&mut self.inquiries.held);
         // A timer that is about to expire has counted the time of the disconnection, too.
-        let is_excused = was_held && self.links.excuse(now, &self.config);
+        let is_excused = was_held && self.links.excuse(now, self.config.timeout);
+        if was_held {
+            self.links.ask_anew(now, &self.config);
+        }
         let Some(suspicion) = &mut self.inquiries.suspicion else {
             return was_held;
         };

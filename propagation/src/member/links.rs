@@ -106,31 +106,37 @@ impl Links {
         self.candidates = Candidates::new(config, self.suspect_at);
     }
 
-    /// Extends a running suspicion timer by another full timeout, because this member was late.
+    /// Extends a running suspicion timer by another full timeout, because this member was late, and asks the candidates
+    /// anew.
     pub fn forgive(&mut self, now: Time, config: &Config) {
         let (times, last) = self.forgiven;
         // An immediate repetition concerns the same time.
         let is_new = times == 0 || now >= last.saturating_add(config.timeout / 2);
         if times < FORGIVENESS || !is_new || !config.asks_suspects() {
             self.forgiven = (times.saturating_add(u32::from(is_new)), now);
-            self.extend(now, config);
+            self.extend(now, config.timeout);
         }
+        self.ask_anew(now, config);
     }
 
-    fn extend(&mut self, now: Time, config: &Config) {
-        if let Some(at) = &mut self.suspect_at {
-            *at = now.saturating_add(config.timeout).max(*at);
-        }
-        // The questions begin anew; at once if the emitter has no more time.
+    /// Begins the candidates' time anew, because their silence may have been this member's own; at once if the emitter
+    /// has no more time.
+    pub fn ask_anew(&mut self, now: Time, config: &Config) {
         self.candidates = Candidates::new(config, self.suspect_at.or(self.emitter.map(|_| now)));
     }
 
-    /// Extends the emitter's time by another timeout, because a disconnection may have suppressed heartbeats; once
+    fn extend(&mut self, now: Time, timeout: Time) {
+        if let Some(at) = &mut self.suspect_at {
+            *at = now.saturating_add(timeout).max(*at);
+        }
+    }
+
+    /// Extends the emitter's time by another `timeout`, because a disconnection may have suppressed heartbeats; once
     /// until it reports. Returns whether that was done now.
-    pub fn excuse(&mut self, now: Time, config: &Config) -> bool {
+    pub fn excuse(&mut self, now: Time, timeout: Time) -> bool {
         let is_first = !std::mem::replace(&mut self.excused, true);
         if is_first {
-            self.extend(now, config);
+            self.extend(now, timeout);
         }
         is_first
     }
