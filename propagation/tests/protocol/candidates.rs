@@ -7,7 +7,7 @@ use propagation::{Action, Config, Member, Message, NodeId, Time};
 
 use crate::network::Network;
 use crate::solo::{Solo, obituary};
-use crate::{MS, check, usual};
+use crate::{check, usual};
 
 const ARBITER: NodeId = 0;
 
