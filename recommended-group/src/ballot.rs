@@ -49,7 +49,9 @@ impl Ballot {
         self.outcome()
     }
 
-    fn outcome(&self) -> Outcome {
+    /// What it has come to so far.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
         let agree = self.votes.values().filter(|agrees| **agrees).count();
         let refuse = self.votes.len() - agree;
         if 2 * agree > self.voters.len() {

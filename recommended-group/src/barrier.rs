@@ -28,6 +28,8 @@ pub struct Barrier {
     promised: Attempt,
     accepted: Option<(Attempt, Arc<View>)>,
     reign: Option<Reign>,
+    /// Whether the leader proposes nothing for the moment.
+    is_held: bool,
 }
 
 /// What a leader knows.
@@ -49,7 +51,15 @@ impl Barrier {
     pub fn new(me: Rank, count: u32) -> Self {
         let reign = Reign { attempt: (0, 0), reports: BTreeMap::new(), proposal: None };
         let view = Arc::new(View::first(count));
-        Self { me, view, arrived: None, promised: (0, 0), accepted: None, reign: (me == 0).then_some(reign) }
+        Self {
+            me,
+            view,
+            arrived: None,
+            promised: (0, 0),
+            accepted: None,
+            reign: (me == 0).then_some(reign),
+            is_held: false,
+        }
     }
 
     /// The last view that is agreed.
@@ -76,14 +86,36 @@ impl Barrier {
         self.advance(counters, out);
     }
 
+    /// The group has become so small that the others may be about to say the same of it: no view is proposed until
+    /// [`Barrier::release`].
+    pub fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Whether no view is proposed.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Goes on.
+    pub fn release(&mut self, counters: &Counters, out: &mut Vec<Action>) {
+        self.is_held = false;
+        self.advance(counters, out);
+    }
+
+    /// Whether anybody waits, as far as this process knows.
+    #[must_use]
+    pub fn is_under_way(&self) -> bool {
+        let waits =
+            |reign: &Reign| reign.proposal.is_some() || reign.reports.values().any(|report| report.arrived.is_some());
+        self.arrived.is_some() || self.reign.as_ref().is_some_and(waits)
+    }
+
     /// Sends again what may be lost.
     pub fn retry(&mut self, counters: &Counters, out: &mut Vec<Action>) {
         self.report(counters, out);
-        let Some(reign) = &self.reign else { return };
-        let somebody_waits = self.arrived.is_some() || reign.reports.values().any(|report| report.arrived.is_some());
-        if somebody_waits || reign.proposal.is_some() {
-            self.query(counters, out);
-        }
+        self.query(counters, out);
         self.install(counters, out);
     }
 
@@ -194,6 +226,9 @@ impl Barrier {
 
     /// Goes on as the leader as far as it can.
     fn advance(&mut self, counters: &Counters, out: &mut Vec<Action>) {
+        if self.is_held {
+            return;
+        }
         if self.reign.as_ref().is_some_and(|reign| reign.proposal.is_none()) {
             let Some(view) = self.next_view(counters) else { return };
             let reign = self.reign.as_mut().expect("it leads");

@@ -19,14 +19,15 @@ pub struct Config {
     pub passes: u32,
     /// Of thresholds.
     pub tolerance: Tolerance,
-    /// A test is given up after this many thresholds, and at the end of the interval; at least 1.
+    /// A test is given up after this many thresholds, or at the end of its interval if that is earlier, but not before
+    /// the threshold; at least 1.
     pub patience: u32,
     /// Who tests whom.
     pub assignment: Assignment,
     /// So many intervals in a row a tester believes that it is slow itself, when more than half of the members whom it
     /// tests fail, of at least three. 0: never, as in the paper.
     pub doubts: u32,
-    /// Whether the smallest process that answers makes a new group when the group is empty.
+    /// Whether the smallest process that answers at all makes a new group when the group is empty.
     pub founds: bool,
     /// Whether whoever passes the tests comes back.
     pub returns: bool,

@@ -66,6 +66,33 @@ impl Group {
         was_there
     }
 
+    /// Takes everybody out.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+        self.len = 0;
+    }
+
+    /// Whether no process is in both.
+    #[must_use]
+    pub fn is_disjoint(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).all(|(one, other)| one & other == 0)
+    }
+
+    /// Of two groups that have nobody in common the larger one goes on, or of equal ones that with the smallest process:
+    /// whether this one goes on beside that one.
+    #[must_use]
+    pub fn outweighs(&self, other: &Self) -> bool {
+        let weight = |group: &Self| (group.len, std::cmp::Reverse(group.first()));
+        self.is_disjoint(other) && weight(self) > weight(other)
+    }
+
+    /// Adds all of another group of the same size.
+    pub fn extend(&mut self, other: &Self) {
+        other.iter().for_each(|rank| {
+            self.insert(rank);
+        });
+    }
+
     /// The smallest one.
     #[must_use]
     pub fn first(&self) -> Option<Rank> {

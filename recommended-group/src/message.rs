@@ -24,10 +24,10 @@ pub enum Message {
         answer: u64,
         /// The digest of the counters of the tested process.
         digest: u64,
-        /// Its counters, if they differ from the tester's and it is a member.
+        /// Its counters, if they differ from the tester's.
         counters: Option<Arc<[Counter]>>,
     },
-    /// To a member that knows other counters: all counters.
+    /// To a process that knows other counters: all counters.
     Syndrome(Arc<[Counter]>),
     /// A broadcast, or a copy that is passed on.
     Event(Arc<Event>),

@@ -1,7 +1,11 @@
 //! How counters change (A5, A6).
 //!
-//! Only those count who were members when the present interval began here: two processes that accuse each other then
-//! both leave, whichever accusation comes first.
+//! Only those count who are members, or were so when the present interval began here, or the one before: two processes
+//! that accuse each other then both leave, whichever accusation comes first. A process outside is believed that it is outside, and
+//! nothing else.
+//!
+//! In a whole network there may be two groups for a moment: a slow process has evicted all others, and they have evicted
+//! it. As soon as one hears of the other, the smaller one gives up.
 
 use std::sync::Arc;
 
@@ -22,18 +26,21 @@ impl<T: Test> Member<T> {
             return;
         }
         match message {
-            Message::Test(asked) => out.push(Action::Answer { to: from, asked }),
+            Message::Test(asked) => {
+                self.tested_at = now;
+                out.push(Action::Answer { to: from, asked });
+            }
             Message::Reply { asked, answer, digest, counters } => {
                 self.replied(now, from, Reply { asked, answer, digest, counters }, out);
             }
-            Message::Syndrome(values) => self.told(from, &values, out),
+            Message::Syndrome(values) => self.hear(from, &values, out),
             Message::Event(event) => self.event(&event, out),
             Message::Request { target, counter } => self.requested(from, target, counter, out),
             Message::Propose { target, counter, digest } => self.proposed(from, target, counter, digest, out),
             Message::Vote { target, digest, agrees } => self.voted(from, target, digest, agrees, out),
             Message::Abort { target } => self.aborted(from, target),
             Message::Welcome { counters, view } => {
-                self.told(from, &counters, out);
+                self.hear(from, &counters, out);
                 if self.counters.group().contains(from) && self.is_member() {
                     self.barrier.adopt(view, &self.counters, out);
                 }
@@ -63,7 +70,19 @@ impl<T: Test> Member<T> {
         out.extend(news.iter().map(|(rank, counter)| Action::Decided { rank: *rank, counter: *counter }));
         let event = Arc::new(Event { origin: self.config.me, number: self.events, group, news });
         self.pass_on(&event, out);
+        self.weigh(&event.news);
         self.raise(&event.news, out);
+    }
+
+    /// If news leave half of the group or less, the others may be about to say the same of it: their accusations are
+    /// awaited before the program goes on.
+    fn weigh(&mut self, news: &[(Rank, Counter)]) {
+        let leaves = |rank: &Rank| news.iter().any(|(other, counter)| other == rank && !is_recommended(*counter));
+        let rest = self.counters.group().iter().filter(|rank| !leaves(rank)).count();
+        let is_smaller = rest < self.counters.group().len();
+        if is_smaller && 2 * rest <= self.trials.frozen.len() {
+            self.barrier.hold();
+        }
     }
 
     fn pass_on(&self, event: &Arc<Event>, out: &mut Vec<Action>) {
@@ -74,41 +93,57 @@ impl<T: Test> Member<T> {
     fn event(&mut self, event: &Arc<Event>, out: &mut Vec<Action>) {
         let is_founding = self.counters.group().is_empty()
             && matches!(event.news[..], [(rank, counter)] if rank == event.origin && is_recommended(counter));
-        let counts = is_founding || self.trials.frozen.contains(event.origin);
+        let is_member = self.counters.group().contains(event.origin);
+        let counts = is_founding || is_member || self.trials.was_member(event.origin);
         if counts && self.heard.note(event) {
             self.pass_on(event, out);
-            self.raise(&event.news, out);
+            // Whoever comes back needs all counters of the group: these come with the welcome, or with the next test.
+            let is_return = |news: &(Rank, Counter)| news.0 == self.config.me && is_recommended(news.1);
+            let news: Vec<_> = event.news.iter().copied().filter(|news| !is_return(news)).collect();
+            self.weigh(&news);
+            self.raise(&news, out);
         }
     }
 
-    /// Counters of a process that was tested.
-    pub(super) fn learn(&mut self, from: Rank, values: &[Counter], out: &mut Vec<Action>) {
-        if !self.trials.frozen.contains(from) {
-            return;
-        }
-        let changed = self.counters.merge(values);
-        self.changed(changed, out);
-    }
-
-    /// Counters that a process was not asked for.
-    pub(super) fn told(&mut self, from: Rank, values: &[Counter], out: &mut Vec<Action>) {
-        let me = self.config.me;
-        let (old, new) = (self.counters.get(me), values[me as usize]);
-        if !is_recommended(old) && is_recommended(new) && new > old {
-            // The group has brought this process back. What it has found by itself outside does not count.
-            self.replace(values, out);
-        } else if self.counters.group().is_empty() {
+    /// All counters of another process.
+    pub(super) fn hear(&mut self, from: Rank, values: &[Counter], out: &mut Vec<Action>) {
+        let theirs = Counters::of(values);
+        let (old, new) = (self.counters.get(self.config.me), theirs.get(self.config.me));
+        let has_group = theirs.group().contains(from);
+        let is_mine = match (is_recommended(old), is_recommended(new)) {
+            (true, _) => has_group && theirs.group().outweighs(self.counters.group()),
+            // It has brought this process back.
+            (false, true) => new > old,
+            // What this process has found by itself outside does not count.
+            (false, false) => has_group && new >= old,
+        };
+        if is_mine {
+            self.replace(theirs, out);
+        } else if !self.is_member() {
             let changed = self.counters.merge(values);
             self.changed(changed, out);
-        } else {
-            self.learn(from, values, out);
+        } else if self.counters.group().contains(from) || self.trials.frozen.contains(from) {
+            let changed = match theirs.get(from) {
+                counter if is_recommended(counter) => self.counters.merge(values),
+                counter if self.counters.raise(from, counter) => vec![from],
+                _ => vec![],
+            };
+            self.changed(changed, out);
         }
     }
 
-    fn replace(&mut self, values: &[Counter], out: &mut Vec<Action>) {
-        let old = std::mem::replace(&mut self.counters, Counters::of(values));
-        let changed = (0..self.config.count).filter(|rank| old.get(*rank) != self.counters.get(*rank)).collect();
+    fn replace(&mut self, theirs: Counters, out: &mut Vec<Action>) {
+        let old = std::mem::replace(&mut self.counters, theirs);
+        for rank in self.dead.iter() {
+            let counter = self.counters.get(rank);
+            if is_recommended(counter) {
+                self.counters.raise(rank, counter + 1);
+            }
+        }
+        let changed: Vec<_> =
+            (0..self.config.count).filter(|rank| old.get(*rank) != self.counters.get(*rank)).collect();
         self.changed(changed, out);
+        self.trials.abandon(self.counters.group().clone());
     }
 
     pub(super) fn raise(&mut self, news: &[(Rank, Counter)], out: &mut Vec<Action>) {
@@ -121,6 +156,16 @@ impl<T: Test> Member<T> {
         if ranks.is_empty() {
             return;
         }
+        if ranks.contains(&self.config.me) {
+            // It has seen nothing of what happens while it is outside.
+            self.targets.iter_mut().for_each(|target| target.streak = 0);
+            if !self.is_member() {
+                self.trials.abandon(Group::clone(&self.trials.frozen));
+            }
+        }
+        if !self.counters.group().is_empty() {
+            self.vacancy.ends();
+        }
         for rank in ranks {
             self.targets[rank as usize].streak = 0;
             out.push(Action::Changed { rank, counter: self.counters.get(rank) });
@@ -131,13 +176,15 @@ impl<T: Test> Member<T> {
         self.barrier.regroup(&self.counters, out);
     }
 
-    /// The group is empty: the smallest process of those that answer each other makes a new one.
-    pub(super) fn found(&mut self, failed: &[Rank], out: &mut Vec<Action>) {
-        let me = self.config.me;
-        let is_silent = |rank: Rank| self.dead.contains(rank) || failed.contains(&rank);
-        if self.config.founds && self.counters.group().is_empty() && (0..me).all(is_silent) {
-            let everybody = Arc::new(Group::all(self.config.count));
-            self.broadcast(everybody, vec![(me, self.counters.get(me) + 1)], out);
+    /// Makes a new group if there is none, and this process is the smallest of those that answer, rightly or not.
+    pub(super) fn found(&mut self, out: &mut Vec<Action>) {
+        let (me, count) = (self.config.me, self.config.count);
+        if self.config.founds && self.counters.group().is_empty() && self.vacancy.is_for(me, count, &self.dead) {
+            self.broadcast(Arc::new(Group::all(count)), vec![(me, self.counters.get(me) + 1)], out);
+            // Who has founded one at the same moment is to know at once which of the two goes on.
+            let others = (0..count).filter(|rank| *rank != me && !self.dead.contains(*rank));
+            let counters = self.counters.shared();
+            out.extend(others.map(|to| Action::Send { to, message: Message::Syndrome(counters.clone()) }));
         }
     }
 }

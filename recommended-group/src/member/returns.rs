@@ -79,16 +79,9 @@ impl<T: Test> Member<T> {
 
     pub(super) fn voted(&mut self, from: Rank, target: Rank, digest: u64, agrees: bool, out: &mut Vec<Action>) {
         let Some(ballot) = self.ballots.get_mut(&target).filter(|ballot| ballot.digest == digest) else { return };
-        let counter = ballot.counter;
         match ballot.vote(from, agrees) {
-            Outcome::Open => {}
-            Outcome::Accepted => {
-                let mut group = self.counters.group().clone();
-                group.insert(target);
-                self.broadcast(Arc::new(group), vec![(target, counter + 1)], out);
-                let (counters, view) = (self.counters.shared(), self.barrier.view().clone());
-                out.push(Action::Send { to: target, message: Message::Welcome { counters, view } });
-            }
+            // It is decided when all messages are taken: one of them may say that this process leads no more.
+            Outcome::Open | Outcome::Accepted => {}
             Outcome::Rejected => {
                 self.ballots.remove(&target);
                 self.targets[target as usize].is_requested = false;
@@ -96,6 +89,22 @@ impl<T: Test> Member<T> {
                 out.extend(others.map(|to| Action::Send { to, message: Message::Abort { target } }));
             }
         }
+    }
+
+    /// The ballot that has come to a return.
+    pub(super) fn accepted(&self) -> Option<(Rank, Counter)> {
+        let mut accepted = self.ballots.iter().filter(|(_, ballot)| ballot.outcome() == Outcome::Accepted);
+        accepted.next().map(|(target, ballot)| (*target, ballot.counter + 1))
+    }
+
+    /// Brings back who has the votes. Other ballots begin anew with the new counters.
+    pub(super) fn decide(&mut self, out: &mut Vec<Action>) {
+        let Some((target, counter)) = self.accepted() else { return };
+        let mut group = self.counters.group().clone();
+        group.insert(target);
+        self.broadcast(Arc::new(group), vec![(target, counter)], out);
+        let (counters, view) = (self.counters.shared(), self.barrier.view().clone());
+        out.push(Action::Send { to: target, message: Message::Welcome { counters, view } });
     }
 
     pub(super) fn aborted(&mut self, from: Rank, target: Rank) {

@@ -30,6 +30,65 @@ pub struct Member<T> {
     /// Who is known to be dead: not tested.
     pub(super) dead: Group,
     pub(super) barrier: Barrier,
+    /// When the barrier's words are said again, if anybody waits.
+    pub(super) repeat: Option<Repeat>,
+    /// When the barrier goes on, if it is held.
+    pub(super) release_at: Option<Time>,
+    /// Who knows other counters and is to be told these.
+    pub(super) differ: Group,
+    /// When it was tested last.
+    pub(super) tested_at: Time,
+    /// What is known of the others while the group is empty.
+    pub(super) vacancy: Vacancy,
+}
+
+/// A repetition of the barrier's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Repeat {
+    /// The number of the last view when this was decided.
+    pub view: u64,
+    /// When it is due.
+    pub at: Time,
+    /// How long after the one before.
+    pub pause: Time,
+}
+
+/// What a process knows of the others since its group is empty.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Vacancy {
+    /// Who has answered that it is outside, too.
+    outside: Group,
+    /// Who has not answered.
+    silent: Group,
+}
+
+impl Vacancy {
+    fn none(count: u32) -> Self {
+        Self { outside: Group::none(count), silent: Group::none(count) }
+    }
+
+    pub fn is_outside(&mut self, rank: Rank) {
+        self.silent.remove(rank);
+        self.outside.insert(rank);
+    }
+
+    pub fn is_silent(&mut self, rank: Rank) {
+        self.outside.remove(rank);
+        self.silent.insert(rank);
+    }
+
+    /// There is a group.
+    pub fn ends(&mut self) {
+        self.outside.clear();
+        self.silent.clear();
+    }
+
+    /// Whether process `me` makes a group: all are outside as it is or silent, and all smaller ones are silent.
+    pub fn is_for(&self, me: Rank, count: u32, dead: &Group) -> bool {
+        (0..count)
+            .filter(|rank| *rank != me && !dead.contains(*rank))
+            .all(|rank| self.silent.contains(rank) || (rank > me && self.outside.contains(rank)))
+    }
 }
 
 /// What a tester knows of a process.
@@ -58,6 +117,11 @@ impl<T> Member<T> {
             ballots: BTreeMap::new(),
             dead: Group::none(config.count),
             barrier: Barrier::new(config.me, config.count),
+            repeat: None,
+            release_at: None,
+            differ: Group::none(config.count),
+            tested_at: start,
+            vacancy: Vacancy::none(config.count),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The group in a world with a clock and a network: each feature of the specification that concerns the machine, by its
 //! number, and every interleaving of small groups.
 
+mod agreement;
 mod counters;
 mod evictions;
 mod model;

@@ -116,6 +116,8 @@ impl State {
         self.intervals[me as usize] += 1;
         let now = SECOND * self.intervals[me as usize];
         self.has_seen.insert(me);
+        let known = |member: &Member<Primes>| (member.counters().digest(), member.counters().shared());
+        let others: Vec<_> = self.members.iter().map(known).collect();
         self.act(job, me, |member, out| {
             member.timer(now, out);
             let asked: Vec<_> = out
@@ -127,9 +129,11 @@ impl State {
                 .collect();
             for (to, asked) in asked {
                 let answer = member.test().answer(asked.question);
-                let reply = Message::Reply { asked, answer, digest: asked.digest, counters: None };
-                member.receive(now + MS, to, reply, out);
+                let (digest, counters) = others[to as usize].clone();
+                let counters = (digest != asked.digest).then_some(counters);
+                member.receive(now + MS, to, Message::Reply { asked, answer, digest, counters }, out);
             }
+            member.timer(now + MS, out);
         });
     }
 }
@@ -195,7 +199,11 @@ impl Model for Job {
                 if let (Some(Mutation::AllAgree), Message::Vote { agrees, .. }) = (self.mutation, &mut message) {
                     *agrees = true;
                 }
-                state.act(self, to, |member, out| member.receive(SECOND, from, message, out));
+                state.act(self, to, |member, out| {
+                    member.receive(SECOND, from, message, out);
+                    // It has taken all that has come; its next interval is not there yet.
+                    member.timer(MS, out);
+                });
             }
             Step::Die(who) => state.is_dead[who as usize] = true,
             Step::Hear(me, dead) => {

@@ -187,6 +187,7 @@ fn a13_another_test_can_be_used() {
         let (answer, digest) = (asked.question.pow(2) + u64::from(second == 2), asked.digest);
         let reply = Message::Reply { asked, answer, digest, counters: None };
         member.receive(second * SECOND + MS, 1, reply, &mut out);
+        member.timer(second * SECOND + MS, &mut out);
         assert_eq!(member.counters().get(1), u32::from(second == 2));
     }
 }

@@ -161,10 +161,32 @@ impl World {
         self.stopped.insert(rank, vec![]);
     }
 
+    /// As a process of `group-client`: it takes all that has come, then time passes, then it answers each tester once.
     pub fn resume(&mut self, rank: Rank) {
         let waiting = self.stopped.remove(&rank).expect("it was stopped");
-        waiting.into_iter().for_each(|event| self.push(self.now, rank, event));
-        self.push(self.now, rank, Event::Timer);
+        let (now, mut tests) = (self.now, BTreeMap::new());
+        for event in waiting {
+            let mut out = vec![];
+            match event {
+                Event::Message { from, message } => {
+                    self.members[rank as usize].receive(now, from, message, &mut out);
+                }
+                Event::Answered { to, asked, .. } => {
+                    tests.insert(to, asked);
+                }
+                Event::Timer => {}
+            }
+            for action in out {
+                match action {
+                    Action::Answer { to, asked } => {
+                        tests.insert(to, asked);
+                    }
+                    other => self.carry_out(rank, vec![other]),
+                }
+            }
+        }
+        self.happen(rank, Event::Timer);
+        self.carry_out(rank, tests.into_iter().map(|(to, asked)| Action::Answer { to, asked }).collect());
     }
 
     /// A call of the program.
@@ -172,6 +194,11 @@ impl World {
         let mut out = vec![];
         self.members[me as usize].arrive(went_well, &mut out);
         self.carry_out(me, out);
+    }
+
+    /// Time passes for everybody at this moment.
+    pub fn look(&mut self) {
+        (0..self.members.len()).for_each(|me| self.happen(me as Rank, Event::Timer));
     }
 
     /// The counters on which all members agree.
