@@ -175,8 +175,17 @@ impl<P> Run<P> {
             (Event::Fate(Fate::Stop), _) => *condition = Condition::Stopped,
             (Event::Fate(Fate::Resume), _) => {
                 *condition = Condition::Runs;
-                let waiting = std::mem::take(&mut self.waiting[me as usize]);
-                waiting.into_iter().for_each(|event| self.push(self.now, me, event));
+                // What has come is taken before time passes.
+                for event in std::mem::take(&mut self.waiting[me as usize]) {
+                    match event {
+                        Event::Message { from, message } => {
+                            let mut out = Vec::new();
+                            self.members[me as usize].receive(time(self.now), from, message, &mut out);
+                            out.into_iter().for_each(|action| self.carry_out(me, action, observer));
+                        }
+                        event => self.push(self.now, me, event),
+                    }
+                }
                 self.timers[me as usize] = self.now;
                 self.push(self.now, me, Event::Timer);
             }
