@@ -22,10 +22,11 @@ use crate::process::{Process, Work};
 use crate::question::Question;
 use crate::watcher::{Watcher, between_sights};
 
-/// Most datagrams that are taken before tests are answered and time is looked at.
-const BATCH: usize = 256;
-/// Longest wait without a deadline.
-const LONG: Duration = Duration::from_secs(3600);
+/// Most datagrams that are taken before tests are answered and time is looked at: more than a socket keeps, so that no
+/// verdict is taken while news wait. A flood ends there.
+const BATCH: usize = 65_536;
+/// Longest wait: a deadline that the program's call has set is seen then.
+const LONG: Duration = Duration::from_secs(1);
 
 /// What all processes of a group have in common.
 #[derive(Clone)]

@@ -29,7 +29,7 @@ impl Watcher for Notes {
 fn group(is_stuck: &Arc<AtomicBool>, notes: &Notes) -> Vec<Client> {
     let (sockets, addresses): (Vec<_>, Vec<_>) = (0..COUNT).map(|_| addresses::open().unwrap()).unzip();
     // A machine that is busy is not what is tested here.
-    let parameters = Parameters { interval_ms: 100, addend_ms: 10_000, ..Parameters::default() };
+    let parameters = Parameters { interval_ms: 100, addend_ms: 3000, ..Parameters::default() };
     let common = Common { parameters, number: 7, key: [7; 32], addresses };
     let start = |(me, socket): (usize, UdpSocket)| {
         let is_stuck = is_stuck.clone();
