@@ -10,10 +10,11 @@
  *
  * `ulfm` in place of `group` does the same with ULFM alone: only the dead leave, and for good. FOLDER is empty, and all nodes see
  * it. NUMBERS are sorted on each process, 2^d of them. A round takes PAUSE milliseconds at least (0); processes come back if
- * RETURNS is `true`; they are tested every INTERVAL milliseconds (1000). Standard output: the rounds, and whether what is in the
- * files at the end is sorted and what was there at the beginning. In the environment: with SLOT_MS each slot takes its process
+ * RETURNS is `true`; they are tested every INTERVAL milliseconds (1000). Standard output: the rounds, which files are the result,
+ * and whether what is in them is sorted and what was there at the beginning. In the environment: with SLOT_MS each slot takes its process
  * so many milliseconds more in a round; with TELL_TIME the time of the sort stands on standard error.
  */
+#include <limits.h>
 #include <mpi.h>
 #include <ringwatch.h>
 #include <stdio.h>
@@ -126,7 +127,7 @@ static int own_slots(void)
 static void keep(int slot, list l)
 {
     qsort(l.values, (size_t) l.length, sizeof(long), ascending);
-    write_slot(slot, view.epoch, l);
+    gives_up = !write_slot(slot, view.epoch, l) || gives_up;
     kept[slot].epoch = view.epoch;
     kept[slot].list = l;
 }
@@ -158,7 +159,7 @@ static int sort_round(int s)
             /* The others have gone on, and this process will hear of it: it was stopped. */
             for (double until = MPI_Wtime() + PATIENCE; !is_lost(); rest()) {
                 if (MPI_Wtime() > until) {
-                    stop("a slot is missing");
+                    stop("slot %d of epoch %d in %s: %s", v, view.base, folder, fault);
                 }
             }
             return 0;
@@ -302,6 +303,30 @@ static int next_with_ulfm(int is_done)
     return 1;
 }
 
+/* Rank 0 says what is wrong with the command line, and ends all. */
+static void refuse(const char *what)
+{
+    if (rank == 0) {
+        stop("%s", what);
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+/* An argument that is a whole number. */
+static int number_of(const char *name, const char *text, int most)
+{
+    char *end, what[512];
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (end == text || *end != 0 || errno != 0 || number < 0 || number > most) {
+        snprintf(what, sizeof what, "%s is \"%.200s\": it must be a number from 0 to %d", name, text, most);
+        refuse(what);
+    }
+    return (int) number;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -312,11 +337,13 @@ int main(int argc, char **argv)
         dimension++;
     }
     is_group = argc > 1 && strcmp(argv[1], "group") == 0;
-    if (argc < 4 || atoi(argv[3]) < 0 || 1 << dimension != slots || slots > MOST || (!is_group && strcmp(argv[1], "ulfm"))) {
-        stop("usage: hyperquicksort group|ulfm FOLDER NUMBERS [PAUSE [RETURNS [INTERVAL]]], with 2^d processes, at most 256");
+    if (argc < 4 || 1 << dimension != slots || slots > MOST || (!is_group && strcmp(argv[1], "ulfm"))) {
+        refuse("usage: hyperquicksort group|ulfm FOLDER NUMBERS [PAUSE [RETURNS [INTERVAL]]], with 2^d processes, at most 256");
     }
     folder = argv[2];
-    int count = atoi(argv[3]), pause = argc > 4 ? atoi(argv[4]) : 0;
+    /* All of them may come to be in one list. */
+    int count = number_of("NUMBERS", argv[3], INT_MAX / slots);
+    int least = argc > 4 ? number_of("PAUSE", argv[4], INT_MAX) : 0;
     double slot_ms = getenv("SLOT_MS") != NULL ? atof(getenv("SLOT_MS")) : 0;
     view.epoch = 1;
     view.size = slots;
@@ -343,7 +370,7 @@ int main(int argc, char **argv)
             tell();
             sweep(view.base);
         }
-        double until = MPI_Wtime() + (view.round > 0 ? pause + slot_ms * own_slots() : 0) / 1e3;
+        double until = MPI_Wtime() + (view.round > 0 ? least + slot_ms * own_slots() : 0) / 1e3;
         int is_done = view.round > 0 ? sort_round(dimension + 1 - view.round) : begin(count);
         while (MPI_Wtime() < until && !is_lost()) {
             rest();

@@ -4,8 +4,10 @@
 #define SLOT_FILES_H
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +21,13 @@ typedef struct {
 static const char *folder;
 static int rank;
 
-static void stop(const char *what)
+__attribute__((format(printf, 1, 2))) static void stop(const char *format, ...)
 {
+    char what[8192];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
     fprintf(stderr, "hyperquicksort: rank %d: %s\n", rank, what);
     MPI_Abort(MPI_COMM_WORLD, 1);
     exit(1);
@@ -61,7 +68,9 @@ static head head_of(list l)
     return (head){l.length, (long) sum};
 }
 
-static void write_slot(int slot, int epoch, list l)
+/* True if the file is there. False if others have swept it away before it had its name: they have gone on without this process,
+ * which was slow or stopped, and its round is lost. */
+static int write_slot(int slot, int epoch, list l)
 {
     char name[4096], new[4096 + 32];
     name_of(name, sizeof name, slot, epoch);
@@ -71,13 +80,27 @@ static void write_slot(int slot, int epoch, list l)
     int is_written = file != NULL && fwrite(&h, sizeof h, 1, file) == 1 &&
                      fwrite(l.values, sizeof(long), (size_t) l.length, file) == (size_t) l.length &&
                      fflush(file) == 0 && fsync(fileno(file)) == 0;
-    is_written = (file == NULL || fclose(file) == 0) && is_written && rename(new, name) == 0;
+    int why = errno;
+    if (file != NULL && fclose(file) != 0 && is_written) {
+        is_written = 0, why = errno;
+    }
+    if (!is_written) {
+        stop("%s cannot be written: %s", new, strerror(why));
+    }
+    int is_there = rename(new, name) == 0;
+    if (!is_there && errno != ENOENT) {
+        stop("%s cannot be renamed to %s: %s", new, name, strerror(errno));
+    }
     int at = open(folder, O_RDONLY | O_DIRECTORY);
-    if (!is_written || at < 0 || fsync(at) != 0) {
-        stop("a slot cannot be written");
+    if (at < 0 || fsync(at) != 0) {
+        stop("%s cannot be written: %s", folder, strerror(errno));
     }
     close(at);
+    return is_there;
 }
+
+/* What is wrong with the file that read_slot has read last. */
+static const char *fault;
 
 /* False if there is no such file, or it is not whole. */
 static int read_slot(int slot, int epoch, list *l)
@@ -87,8 +110,10 @@ static int read_slot(int slot, int epoch, list *l)
     name_of(name, sizeof name, slot, epoch);
     FILE *file = fopen(name, "r");
     if (file == NULL) {
+        fault = errno == ENOENT ? "is missing" : strerror(errno);
         return 0;
     }
+    fault = "is damaged";
     int is_whole = fread(&h, sizeof h, 1, file) == 1 && h.length >= 0 && fseek(file, 0, SEEK_END) == 0 &&
                    ftell(file) == (long) sizeof h + h.length * (long) sizeof(long) &&
                    fseek(file, sizeof h, SEEK_SET) == 0;
@@ -137,7 +162,8 @@ static list input(int slot, int count)
     return l;
 }
 
-/* Whether the files are sorted and have the numbers of the beginning: by how many, their sum, and the sum of their squares. */
+/* Says whether the files are sorted and have the numbers of the beginning, by how many, their sum, and the sum of their squares; and
+ * which files these are: the folder may have others. */
 static void verify(int slots, int epoch, int count)
 {
     unsigned long sums[2][3] = {{0}, {0}};
@@ -146,7 +172,7 @@ static void verify(int slots, int epoch, int count)
     for (int v = 0; v < slots; v++) {
         list lists[2] = {input(v, count)};
         if (!read_slot(v, epoch, &lists[1])) {
-            stop("a slot is missing");
+            stop("slot %d of epoch %d in %s: %s", v, epoch, folder, fault);
         }
         for (int k = 0; k < 2; k++) {
             for (int i = 0; i < lists[k].length; i++) {
@@ -161,8 +187,8 @@ static void verify(int slots, int epoch, int count)
         free(lists[0].values), free(lists[1].values);
     }
     int is_same = memcmp(sums[0], sums[1], sizeof sums[0]) == 0;
-    printf("%lu numbers in %d lists: %s, %s\n", sums[1][0], slots, is_sorted ? "sorted" : "NOT SORTED",
-           is_same ? "all there" : "NOT THOSE OF THE BEGINNING");
+    printf("%lu numbers in %d lists: %s, %s\nthe result is in %s/slot-*.epoch-%d\n", sums[1][0], slots,
+           is_sorted ? "sorted" : "NOT SORTED", is_same ? "all there" : "NOT THOSE OF THE BEGINNING", folder, epoch);
 }
 
 #endif
