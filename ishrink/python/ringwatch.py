@@ -138,8 +138,10 @@ def checkpoint_end(keep=False):
     _check(_library.RW_Checkpoint_end(ctypes.c_int(keep)))
 
 
-# The test of the group, which a thread of the library calls.
+# The test of the group, which a thread of the library calls as long as this process lives.
 _test = None
+# Of the group, and of this round.
+_processes = _members = 0
 
 GROUP_STATES = ("member", "evicted", "dead", "left")
 
@@ -158,14 +160,20 @@ def _ranks(function, *arguments):
 
 def group_join(comm, parameters=None, test=None):
     """Joins the group, at all processes of comm. test() returns the same number at all of them; it has the interpreter's lock
-    while it runs, so that a process that computes in Python is measured, too."""
+    while it runs, so that a process that computes in Python is measured, too. Raises MPI.Exception as RW_Group_join says; then
+    nothing has changed."""
     global _test, _processes, _members
-    if test is not None:
-        _test = ctypes.CFUNCTYPE(ctypes.c_longlong)(test)
-        _check(_library.RW_Group_set_test(_test))
+    size, function = comm.size, None if test is None else ctypes.CFUNCTYPE(ctypes.c_longlong)(test)
+    _check(_library.RW_Group_set_test(function))
     info = MPI.Info.Create(parameters) if parameters else MPI.INFO_NULL
-    _processes = _members = comm.size
-    _check(_library.RW_Group_join(ctypes.c_void_p(MPI._handleof(comm)), ctypes.c_void_p(MPI._handleof(info))))
+    code = _library.RW_Group_join(ctypes.c_void_p(MPI._handleof(comm)), ctypes.c_void_p(MPI._handleof(info)))
+    if parameters:
+        info.Free()
+    if code != MPI.SUCCESS:
+        # The library must not keep a function that ends here.
+        _library.RW_Group_set_test(None)
+    _check(code)
+    _test, _processes, _members = function, size, size
 
 
 def group_barrier(complete=True):
