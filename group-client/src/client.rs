@@ -54,7 +54,8 @@ pub enum Waited {
     Broken,
 }
 
-/// The program's side.
+/// The program's side. A clone is of the same process.
+#[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
 }

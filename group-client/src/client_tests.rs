@@ -93,7 +93,7 @@ fn a_process_that_waits_hears_of_the_end() {
     clients[1].with(|process| process.arrive(true));
     assert_eq!(clients[1].wait(Duration::from_millis(1)), Waited::Waits);
     // As if the others had done a round without it.
-    clients[0].with(|process| process.receive(Duration::ZERO, 2, Packet::Left { rounds: 1 }));
+    clients[0].with(|process| process.receive(Duration::ZERO, 2, Packet::Left { rounds: 1, counter: 0 }));
     clients[0].with(Process::leave);
     assert_eq!(clients[1].wait(LIMIT), Waited::Ended);
 }

@@ -4,6 +4,7 @@
 //! receiver as all datagrams of [`propagation::wire`].
 
 use recommended_group::message::Message;
+use recommended_group::units::Counter;
 use serde::{Deserialize, Serialize};
 
 /// A word.
@@ -15,6 +16,8 @@ pub enum Packet {
     Left {
         /// How many rounds are complete.
         rounds: u64,
+        /// The sender's own counter, which its leaving does not raise.
+        counter: Counter,
     },
     /// From a process outside: is the program complete? Only whoever knows that it is answers.
     Ask,
@@ -78,7 +81,7 @@ mod tests {
             Message::Accepted { attempt: (2, 1), number: 9 },
             Message::Commit(view),
         ];
-        messages.into_iter().map(Packet::Group).chain([Packet::Left { rounds: 4 }, Packet::Ask]).collect()
+        messages.into_iter().map(Packet::Group).chain([Packet::Left { rounds: 4, counter: 2 }, Packet::Ask]).collect()
     }
 
     #[test]

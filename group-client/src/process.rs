@@ -1,16 +1,18 @@
 //! The state of one process, without I/O: what the group's state machine does not know, which is the end.
 //!
-//! A process whose program is complete has left. It tells all, and whoever asks it later. One that is outside asks: it
+//! A process whose program is complete has left. It tells all, and whoever asks it later. For the state machine of the
+//! others it is gone like a dead one, and its counter there is odd; but nobody has evicted it, so nobody who watches is
+//! told so, and its counter is shown as it was. One that is outside asks: it
 //! tests nobody, and what the others told it when they left may be lost. One that hears that the
 //! program is complete in more rounds than it knows of has nothing left to do: it was outside, or has not heard of the
 //! last view.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use recommended_group::action::Action;
 use recommended_group::config::Config;
 use recommended_group::counters::is_recommended;
-use recommended_group::group::Group;
 use recommended_group::member::Member;
 use recommended_group::message::{Asked, Message};
 use recommended_group::report::{Change, Row, Sight, Standing, Tested};
@@ -42,7 +44,8 @@ pub struct Process {
     known: Arc<View>,
     returned: Vec<Rank>,
     waits: bool,
-    left: Group,
+    /// Of those who have left, the counter that they had.
+    left: BTreeMap<Rank, Counter>,
     /// The last test of each process by this one.
     tested: Vec<Option<Tested>>,
     /// After how many rounds the program is complete, if it is.
@@ -67,7 +70,7 @@ impl Process {
             round: first,
             returned: Vec::new(),
             waits: false,
-            left: Group::none(config.count),
+            left: BTreeMap::new(),
             tested: vec![None; config.count as usize],
             ended: None,
             has_left: false,
@@ -121,7 +124,7 @@ impl Process {
             return;
         }
         match packet {
-            Packet::Left { rounds } => self.other_left(from, rounds),
+            Packet::Left { rounds, counter } => self.other_left(from, rounds, counter),
             // The end is told to whoever does not know it.
             Packet::Group(_) | Packet::Ask if self.is_over() => self.tell_end(from),
             Packet::Ask => {}
@@ -132,8 +135,8 @@ impl Process {
         }
     }
 
-    fn other_left(&mut self, from: Rank, rounds: u64) {
-        self.left.insert(from);
+    fn other_left(&mut self, from: Rank, rounds: u64, counter: Counter) {
+        self.left.insert(from, counter);
         if self.is_over() {
             return;
         }
@@ -148,7 +151,7 @@ impl Process {
 
     fn tell_end(&mut self, to: Rank) {
         let rounds = self.ended.unwrap_or(self.round.round);
-        self.work.packets.push((to, Packet::Left { rounds }));
+        self.work.packets.push((to, Packet::Left { rounds, counter: self.counter(self.me) }));
     }
 
     /// The answer to a test of [`Work`].
@@ -209,7 +212,7 @@ impl Process {
     /// What this process knows of one.
     #[must_use]
     pub fn standing(&self, rank: Rank) -> Standing {
-        if self.left.contains(rank) {
+        if self.left.contains_key(&rank) {
             Standing::Left
         } else if self.member.dead().contains(rank) {
             Standing::Dead
@@ -220,10 +223,10 @@ impl Process {
         }
     }
 
-    /// How often each process has left the group or come back, by rank.
+    /// How often a process was evicted or has come back; that its program is complete does not count.
     #[must_use]
-    pub fn counters(&self) -> &[Counter] {
-        self.member.counters().values()
+    pub fn counter(&self, rank: Rank) -> Counter {
+        self.left.get(&rank).copied().unwrap_or_else(|| self.member.counters().get(rank))
     }
 
     /// How this process sees the group.
@@ -233,7 +236,7 @@ impl Process {
             rank,
             standing: self.standing(rank),
             is_in_round: self.round.members.contains(rank),
-            counter: self.counters()[rank as usize],
+            counter: self.counter(rank),
             streak: self.member.streak(rank),
             threshold: self.member.threshold(rank),
             tested: self.tested[rank as usize],
@@ -247,7 +250,7 @@ impl Process {
         if !self.has_left {
             self.has_left = true;
             self.waits = false;
-            self.left.insert(self.me);
+            self.left.insert(self.me, self.counter(self.me));
             let others: Vec<Rank> = (0..self.count).filter(|rank| *rank != self.me).collect();
             let others =
                 others.into_iter().filter(|rank| matches!(self.standing(*rank), Standing::Member | Standing::Evicted));
@@ -265,6 +268,8 @@ impl Process {
                     self.work.tests.push((to, asked));
                 }
                 Action::Round(view) => self.begin(view),
+                // Its program is complete: it answers no test, and nobody has decided anything.
+                Action::Tested { target: rank, .. } | Action::Decided { rank, .. } if self.left.contains_key(&rank) => {}
                 Action::Tested { target, reply, threshold, passed } => {
                     self.tested[target as usize] = Some(Tested::of(reply, threshold, passed));
                 }

@@ -118,6 +118,46 @@ fn who_is_known_to_be_dead_is_told_from_who_is_silent() {
 }
 
 #[test]
+fn a31_who_has_completed_is_neither_dead_nor_evicted_and_whoever_goes_on_does_so_without_it() {
+    let mut world = World::new();
+    world.pass(1);
+    world.cut = vec![2];
+    world.pass(3);
+    world.cut.clear();
+    world.arrive(&[2]);
+    world.pass(8);
+    assert_eq!(world.processes[0].standing(2), Standing::Member, "it is back");
+    world.arrive(&[0, 1]);
+    world.changes.clear();
+    world.processes[1].leave();
+    world.processes[2].leave();
+    world.deliver();
+    world.pass(3);
+    let process = &world.processes[0];
+    assert_eq!([0, 1, 2].map(|rank| process.standing(rank)), [Standing::Member, Standing::Left, Standing::Left]);
+    assert_eq!([0, 1, 2].map(|rank| process.counter(rank)), [0, 0, 2], "one was evicted before, and has come back");
+    assert_eq!((world.changes.len(), process.lost()), (0, 2), "a round of three cannot be completed");
+    assert_eq!(process.sight().rows[1].tested.map(|tested| tested.verdict), Some(Verdict::Passed));
+    world.arrive(&[0]);
+    assert_eq!(world.processes[0].round().members.iter().collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn who_hears_from_others_first_that_a_process_is_gone_learns_from_itself_that_it_has_completed() {
+    let mut world = World::new();
+    world.pass(1);
+    world.processes[2].leave();
+    for (to, packet) in world.processes[2].work().packets {
+        if to == 0 {
+            world.processes[0].receive(world.now, 2, packet);
+        }
+    }
+    world.pass(3);
+    assert_eq!((world.processes[1].standing(2), world.processes[1].counter(2)), (Standing::Left, 0));
+    assert_eq!(world.changes, []);
+}
+
+#[test]
 fn who_was_stopped_while_the_others_became_complete_ends_and_does_not_go_on_alone() {
     let mut world = World::new();
     world.pass(1);
@@ -133,6 +173,7 @@ fn who_was_stopped_while_the_others_became_complete_ends_and_does_not_go_on_alon
     assert!(world.processes[2].has_ended() && !world.processes[2].waits());
     assert_eq!(world.processes[2].round().number, 1, "it has begun no round");
     assert_eq!(world.processes[2].standing(0), Standing::Left);
+    assert_eq!(world.processes[0].counter(2), 1, "nobody takes back that it was evicted");
 }
 
 #[test]

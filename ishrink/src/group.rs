@@ -57,11 +57,20 @@ fn class(body: impl FnOnce() -> Result<(), c_int>) -> c_int {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(ERR_INTERN)).err().unwrap_or(0)
 }
 
+/// Whether `MPI_Finalize` was called: nothing of MPI may be used any more.
+fn is_finalized() -> bool {
+    OpenMpi::get().is_some_and(OpenMpi::is_finalized)
+}
+
+fn in_session<R>(body: impl FnOnce(&mut Session) -> Result<R, c_int>) -> Result<R, c_int> {
+    match &mut *lock(&STAGE) {
+        Stage::Joined(session) if !session.mpi.is_finalized() => body(session),
+        _ => Err(ERR_OTHER),
+    }
+}
+
 fn with_session(body: impl FnOnce(&mut Session) -> Result<(), c_int>) -> c_int {
-    class(|| match &mut *lock(&STAGE) {
-        Stage::Joined(session) => body(session),
-        Stage::Outside(_) | Stage::Left => Err(ERR_OTHER),
-    })
+    class(|| in_session(body))
 }
 
 impl Session {
@@ -76,18 +85,21 @@ impl Session {
             }
         }
     }
+}
 
-    /// Waits for the next round. False: there is none.
-    fn wait(&mut self) -> Result<bool, c_int> {
-        loop {
-            match self.client.wait(PAUSE) {
-                Waited::Round => return Ok(true),
-                Waited::Ended => return Ok(false),
-                Waited::Broken => return Err(ERR_INTERN),
-                Waited::Waits => {
-                    turn_progress();
-                    self.look_for_dead();
-                }
+/// Waits for the next round. False: there is none. Other threads may call the functions here meanwhile.
+fn wait(client: &Client) -> Result<bool, c_int> {
+    loop {
+        match client.wait(PAUSE) {
+            Waited::Round => return Ok(true),
+            Waited::Ended => return Ok(false),
+            Waited::Broken => return Err(ERR_INTERN),
+            Waited::Waits => {
+                turn_progress();
+                in_session(|session| {
+                    session.look_for_dead();
+                    Ok(())
+                })?;
             }
         }
     }
@@ -97,11 +109,11 @@ impl Session {
 #[unsafe(no_mangle)]
 pub extern "C" fn RW_Group_set_test(test: Option<TestFunction>) -> c_int {
     class(|| match &mut *lock(&STAGE) {
-        Stage::Outside(set) => {
+        Stage::Outside(set) if !is_finalized() => {
             *set = test;
             Ok(())
         }
-        Stage::Joined(_) | Stage::Left => Err(ERR_OTHER),
+        _ => Err(ERR_OTHER),
     })
 }
 
@@ -114,6 +126,9 @@ pub unsafe extern "C" fn RW_Group_join(comm: Handle, info: Handle) -> c_int {
     class(|| {
         let mut stage = lock(&STAGE);
         let Stage::Outside(test) = *stage else { return Err(ERR_OTHER) };
+        if is_finalized() {
+            return Err(ERR_OTHER);
+        }
         if checkpoint_layer::is_layered() {
             // What a replaced process has told the others is in no log, and replicas do not hear the same.
             return Err(ERR_UNSUPPORTED);
@@ -141,17 +156,19 @@ pub unsafe extern "C" fn RW_Group_join(comm: Handle, info: Handle) -> c_int {
 /// Room for two numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RW_Group_barrier(complete: c_int, size: *mut c_int, place: *mut c_int) -> c_int {
-    with_session(|session| {
-        if size.is_null() || place.is_null() {
-            return Err(ERR_ARG);
-        }
-        session.client.with(|process| process.arrive(complete != 0));
-        let goes_on = session.wait()?;
-        let me = session.processes.me;
-        let (members, own) = session.client.with(|process| {
-            let round = process.round();
-            (round.members.len(), round.place(me))
-        });
+    class(|| {
+        let client = in_session(|session| {
+            if size.is_null() || place.is_null() {
+                return Err(ERR_ARG);
+            }
+            session.client.with(|process| process.arrive(complete != 0));
+            Ok(session.client.clone())
+        })?;
+        let goes_on = wait(&client)?;
+        let (members, own) = in_session(|session| {
+            let me = session.processes.me;
+            Ok(session.client.with(|process| (process.round().members.len(), process.round().place(me))))
+        })?;
         let own = own.filter(|_| goes_on).and_then(|own| c_int::try_from(own).ok());
         // SAFETY: as required of the caller.
         unsafe {
@@ -256,7 +273,7 @@ pub unsafe extern "C" fn RW_Group_state(rank: c_int, state: *mut c_int, eviction
         let rank = known.filter(|_| !state.is_null() && !evictions.is_null()).ok_or(ERR_ARG)?;
         session.look_for_dead();
         let (standing, counter) =
-            session.client.with(|process| (process.standing(rank), process.counters()[rank as usize]));
+            session.client.with(|process| (process.standing(rank), process.counter(rank)));
         // SAFETY: as required of the caller.
         unsafe {
             *state = match standing {
@@ -277,6 +294,9 @@ pub extern "C" fn RW_Group_leave() -> c_int {
     class(|| {
         let mut stage = lock(&STAGE);
         let Stage::Joined(session) = &*stage else { return Err(ERR_OTHER) };
+        if session.mpi.is_finalized() {
+            return Err(ERR_OTHER);
+        }
         // The thread goes on: it tells the end to whoever has not heard of it.
         session.client.with(Process::leave);
         *stage = Stage::Left;
