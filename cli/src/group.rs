@@ -84,6 +84,8 @@ fn show_now(Arguments { json, by, wanted, .. }: &Arguments) -> Result<(), String
 /// The groups of a report, each as one of its processes sees it; none if there is no such process.
 fn describe(report: &Report, by: Option<u32>) -> Option<String> {
     let mut groups: Vec<u32> = report.groups.iter().map(|view| view.group).collect();
+    // The views are those of one rank after the other, whatever groups these are in.
+    groups.sort_unstable();
     groups.dedup();
     let mut text = format!("job {}: node {} ({})\n", report.job, report.node, report.host);
     let mut is_empty = true;
@@ -207,5 +209,15 @@ mod tests {
         let text = describe(&report(), Some(4)).unwrap();
         assert!(text.contains("as rank 4 saw it") && text.contains("answer after 120 us, passed\n"), "{text}");
         assert_eq!(describe(&report(), Some(6)), None);
+    }
+
+    #[test]
+    fn groups_whose_ranks_take_turns_are_shown_once_each() {
+        let view = |rank| GroupView { rank, group: rank % 2, processes: 4, ..GroupView::default() };
+        let report = Report { groups: (0..4).map(view).collect(), ..Report::default() };
+        let text = describe(&report, None).unwrap();
+        let heads: Vec<&str> = text.lines().filter(|line| line.contains("group of rank")).collect();
+        assert_eq!(heads.len(), 2, "{text}");
+        assert!(heads[0].contains("group of rank 0:") && heads[1].contains("group of rank 1:"), "{text}");
     }
 }
