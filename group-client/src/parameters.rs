@@ -2,18 +2,33 @@
 
 use std::time::Duration;
 
+use platform::spelling::nearest;
 use recommended_group::assignment::Assignment;
 use recommended_group::config::Config;
 use recommended_group::units::Rank;
 use serde::{Deserialize, Serialize};
 
-/// A value that cannot be used.
+/// A key or a value that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key} is {value:?}: it must be {expected}")]
-pub struct Unusable {
-    key: &'static str,
-    value: String,
-    expected: &'static str,
+pub enum Unusable {
+    /// The value.
+    #[error("{key} is {value:?}: it must be {expected}")]
+    Value {
+        /// Its key.
+        key: &'static str,
+        /// As the program has set it.
+        value: String,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// The key begins as ours do.
+    #[error("there is no key {key:?}: {nearest} may be meant")]
+    Key {
+        /// As the program has set it.
+        key: String,
+        /// The most similar one.
+        nearest: &'static str,
+    },
 }
 
 /// The parameters of a group, equal at all processes.
@@ -33,6 +48,8 @@ pub struct Parameters {
     pub vcube: bool,
 }
 
+/// What all keys begin with. Those of others begin otherwise.
+const PREFIX: &str = "rw_";
 /// The keys, and what each value must be.
 const KEYS: [(&str, &str); 6] = [
     ("rw_interval", "a number of milliseconds from 10 to 3600000"),
@@ -51,15 +68,17 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// The default, but for the values that `value` has for keys.
+    /// The default, but for these keys and their values. Keys that do not begin with `rw_` are for others.
     ///
     /// # Errors
-    /// The first value that cannot be used.
-    pub fn read(value: impl Fn(&str) -> Option<String>) -> Result<Self, Unusable> {
+    /// The first key that is unknown, or value that cannot be used.
+    pub fn read(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self, Unusable> {
         let mut read = Self::default();
-        for (key, expected) in KEYS {
-            if let Some(value) = value(key) {
-                read.set(key, value.trim()).ok_or(Unusable { key, value, expected })?;
+        for (key, value) in pairs {
+            if let Some((key, expected)) = KEYS.into_iter().find(|(known, _)| *known == key) {
+                read.set(key, value.trim()).ok_or(Unusable::Value { key, value, expected })?;
+            } else if let Some(nearest) = nearest(&key, KEYS.map(|(known, _)| known)).filter(|_| key.starts_with(PREFIX)) {
+                return Err(Unusable::Key { key, nearest });
             }
         }
         Ok(read)
@@ -100,7 +119,7 @@ mod tests {
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Parameters, Unusable> {
-        Parameters::read(|key| Some(pairs.iter().find(|(known, _)| *known == key)?.1.to_owned()))
+        Parameters::read(pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())))
     }
 
     #[test]
@@ -111,6 +130,13 @@ mod tests {
         let config = read.config(3, 8);
         assert_eq!((config.me, config.count, config.interval), (3, 8, Duration::from_millis(100)));
         assert!(!config.returns);
+    }
+
+    #[test]
+    fn a_key_that_begins_as_ours_do_and_is_none_is_named_with_the_nearest_one() {
+        let text = read(&[("rw_passes", "3"), ("rw_intervall", "100")]).unwrap_err().to_string();
+        assert_eq!(text, r#"there is no key "rw_intervall": rw_interval may be meant"#);
+        assert_eq!(read(&[("mpi_hw_subdomain", "x"), ("rwx", "1")]), Ok(Parameters::default()));
     }
 
     #[test]

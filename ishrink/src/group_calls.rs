@@ -1,7 +1,7 @@
 //! What the group of recommended processes asks of MPI: who takes part, what they tell each other when they join, who
 //! is dead.
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::net::UdpSocket;
 
 use group_client::addresses::{self, BYTES};
@@ -15,7 +15,7 @@ use openmpi_internals::variables::OMPI_MPI_BYTE;
 use crate::group_watch;
 use crate::openmpi::{Handle, OpenMpi};
 
-/// Longest value of an info key.
+/// Longest value of an info key that is read. Keys are shorter (`MPI_MAX_INFO_KEY`).
 const LONGEST: usize = 255;
 /// Bytes of what rank 0 tells all.
 const TOLD: usize = 128;
@@ -34,6 +34,8 @@ struct Calls {
     bcast: unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, Handle) -> c_int,
     allgather: unsafe extern "C" fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle) -> c_int,
     info_get: unsafe extern "C" fn(Handle, *const c_char, c_int, *mut c_char, *mut c_int) -> c_int,
+    info_count: unsafe extern "C" fn(Handle, *mut c_int) -> c_int,
+    info_key: unsafe extern "C" fn(Handle, c_int, *mut c_char) -> c_int,
     info_from_fortran: unsafe extern "C" fn(c_int) -> Handle,
     byte: Handle,
 }
@@ -54,6 +56,8 @@ impl Calls {
                 bcast: library.standard(c"PMPI_Bcast")?,
                 allgather: library.standard(c"PMPI_Allgather")?,
                 info_get: library.standard(c"PMPI_Info_get")?,
+                info_count: library.standard(c"PMPI_Info_get_nkeys")?,
+                info_key: library.standard(c"PMPI_Info_get_nthkey")?,
                 info_from_fortran: library.standard(c"PMPI_Info_f2c")?,
                 byte: library.predefined(OMPI_MPI_BYTE)?,
             })
@@ -65,21 +69,32 @@ impl Calls {
     unsafe fn parameters(&self, info: Handle) -> Result<Parameters, c_int> {
         // SAFETY: 0 is `MPI_INFO_NULL` in Fortran.
         let is_null = info.is_null() || info == unsafe { (self.info_from_fortran)(0) };
-        let value = |key: &str| {
-            let key = CString::new(key).ok().filter(|_| !is_null)?;
-            let (mut text, mut is_there) = ([0_u8; LONGEST + 1], 0);
-            // SAFETY: an info, a terminated key, and room for the value and its end.
+        let mut count = 0;
+        if !is_null {
+            // SAFETY: an info, and room for a number.
+            success(unsafe { (self.info_count)(info, &mut count) })?;
+        }
+        let pair = |number: c_int| {
+            let (mut key, mut value, mut is_there) = ([0_u8; LONGEST + 1], [0_u8; LONGEST + 1], 0);
+            // SAFETY: an info, one of its keys, and room for each text and its end.
             let code = unsafe {
-                (self.info_get)(info, key.as_ptr(), LONGEST as c_int, text.as_mut_ptr().cast(), &mut is_there)
+                let (key, value) = (key.as_mut_ptr().cast(), value.as_mut_ptr().cast());
+                let found = (self.info_key)(info, number, key);
+                if found == 0 { (self.info_get)(info, key, LONGEST as c_int, value, &mut is_there) } else { found }
             };
-            let length = text.iter().position(|byte| *byte == 0)?;
-            (code == 0 && is_there != 0).then(|| String::from_utf8_lossy(&text[..length]).into_owned())
+            (code == 0 && is_there != 0).then(|| (text_of(&key), text_of(&value)))
         };
-        Parameters::read(value).map_err(|error| {
+        Parameters::read((0..count).filter_map(pair)).map_err(|error| {
             platform::say::say(&format!("ringwatch: RW_Group_join: {error}"));
             ERR_INFO_VALUE
         })
     }
+}
+
+/// The text before the first zero byte.
+fn text_of(bytes: &[u8]) -> String {
+    let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 
 fn success(code: c_int) -> Result<(), c_int> {

@@ -1,5 +1,7 @@
 //! Detects misspelt names of parameters. No I/O.
 
+use platform::spelling::{distance, nearest};
+
 /// Maximum number of changed letters for a misspelling of another component's name.
 const CLOSE: usize = 2;
 
@@ -34,7 +36,7 @@ pub fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     if known.contains(&name) {
         return None;
     }
-    let nearest = known.iter().min_by_key(|one| distance(name, one))?;
+    let nearest = nearest(name, known.iter().copied())?;
     let is_ours = FRAMEWORKS.iter().any(|framework| {
         let rest = name.strip_prefix(framework).and_then(|rest| rest.strip_prefix("_ringwatch"));
         rest.is_some_and(|rest| rest.starts_with('_'))
@@ -66,21 +68,6 @@ pub fn names_in_file(text: &str) -> impl Iterator<Item = &str> {
     lines.filter_map(|line| line.split_once('=').map(|(name, _)| name.trim()))
 }
 
-/// The edit distance: number of changed, added or removed letters.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, letter) in one.chars().enumerate() {
-        let mut before = std::mem::replace(&mut row[0], index + 1);
-        for (place, known) in other.iter().enumerate() {
-            let changed = before + usize::from(letter != *known);
-            before = row[place + 1];
-            row[place + 1] = changed.min(row[place] + 1).min(before + 1);
-        }
-    }
-    row[other.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,13 +92,5 @@ mod tests {
         assert_eq!(names_in_words(["--mca"].into_iter()), [""; 0]);
         let lines = "# f = 1\n g = 2\nh=\n\nno name\n";
         assert_eq!(names_in_file(lines).collect::<Vec<_>>(), ["g", "h"]);
-    }
-
-    #[test]
-    fn a_distance_counts_letters() {
-        assert_eq!(
-            [("", "abc"), ("abc", ""), ("abc", "abc"), ("abc", "axbd")].map(|(a, b)| distance(a, b)),
-            [3, 3, 0, 2]
-        );
     }
 }

@@ -13,6 +13,7 @@
 //! | [`output_file`] | opening a file that is written: no other than the user means, without waiting for ever |
 //! | [`interfaces`] | names, addresses and subnets of interfaces |
 //! | [`socket_owner`] | which user is at the other end of a connection within this host |
+//! | [`spelling`] | how alike two names are: no I/O |
 //! | [`terminal`] | text that acts on no terminal: no I/O |
 //! | [`privileges`] | capabilities |
 //! | [`random`] | random numbers |
@@ -31,6 +32,7 @@ pub mod random;
 pub mod say;
 pub mod sink;
 pub mod socket_owner;
+pub mod spelling;
 pub mod terminal;
 #[cfg(any(test, feature = "testing"))]
 #[allow(missing_docs, reason = "each is named by what it does")]
