@@ -49,7 +49,7 @@ fn all_know_all_deaths_within_the_bound() {
     for assignment in [Assignment::AllToAll, Assignment::VCube] {
         for losses in [Losses::One, Losses::Half, Losses::AllButOne] {
             for (count, seed) in [(8, 1), (16, 2), (33, 3)] {
-                let latency = deaths(assignment, count, losses, seed);
+                let latency = deaths(assignment, count, losses, 0, seed);
                 let bound = latency_bound(assignment, count) as f64;
                 assert!(latency.intervals <= bound, "{assignment:?}, {losses:?} of {count}: {latency:?}");
             }

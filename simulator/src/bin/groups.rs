@@ -13,6 +13,8 @@ use simulator::recommended::total_order::{Way, broadcast};
 use simulator::recommended::trace::{close_threshold, correlation, monitoring, remarkable};
 
 const INTERVALS: u64 = 30_000;
+/// The library's default.
+const DOUBTS: u32 = 2;
 /// The seed of which the traces are shown.
 const SHOWN: u64 = 1;
 
@@ -22,7 +24,7 @@ fn main() {
         "paper": {"jobs": PAPER_JOBS, "counters": PAPER_COUNTERS, "correlation": correlation(&PAPER_JOBS, &PAPER_COUNTERS)},
         "close": close_threshold(150, SHOWN),
         "monitoring": monitoring(INTERVALS, 0, SHOWN, &remarkable(&monitoring(INTERVALS, 0, SHOWN, &[]))),
-        "with_doubts": summary(2, SHOWN),
+        "with_doubts": summary(DOUBTS, SHOWN),
         "seeds": (1..=if is_quick { 3 } else { 10 }).map(|seed| summary(0, seed)).collect::<Vec<_>>(),
         "costs": costs(is_quick),
         "sorts": sorts(if is_quick { 5 } else { 20 }),
@@ -49,9 +51,9 @@ fn costs(is_quick: bool) -> Vec<Value> {
             let is_simulated = count <= if is_quick { 256 } else { 4096 };
             // More take minutes, for their number of tests or for the news of so many deaths.
             let has_deaths = is_simulated && count <= 1024;
-            let latency = |losses| {
+            let latency = |losses, doubts| {
                 let seeds = if is_quick || count > 256 { 1..=1 } else { 1..=5 };
-                let all = seeds.map(|seed| deaths(assignment, count, losses, seed));
+                let all = seeds.map(|seed| deaths(assignment, count, losses, doubts, seed));
                 all.max_by(|one, other| one.intervals.total_cmp(&other.intervals))
             };
             rows.push(json!({
@@ -60,9 +62,10 @@ fn costs(is_quick: bool) -> Vec<Value> {
                 "most_tests": most_tests(assignment, count),
                 "bound": latency_bound(assignment, count),
                 "quiet": is_simulated.then(|| quiet(assignment, count)),
-                "one": has_deaths.then(|| latency(Losses::One)),
-                "half": has_deaths.then(|| latency(Losses::Half)),
-                "all_but_one": has_deaths.then(|| latency(Losses::AllButOne)),
+                "one": has_deaths.then(|| latency(Losses::One, 0)),
+                "half": has_deaths.then(|| latency(Losses::Half, 0)),
+                "all_but_one": has_deaths.then(|| latency(Losses::AllButOne, 0)),
+                "all_but_one_with_doubts": has_deaths.then(|| latency(Losses::AllButOne, DOUBTS)),
             }));
         }
     }

@@ -68,7 +68,8 @@ pub fn most_tests(assignment: Assignment, count: u32) -> u64 {
 }
 
 /// The latency bound in intervals: one test of everybody, or log2 N squared as for Hi-ADSD. A test that is under way
-/// when its target dies may have passed, and the next one is given up at the end of its interval: one more each.
+/// when its target dies may have passed, and the next one is given up at the end of its interval: one more each. It holds
+/// for testers that believe what they see: where more than half die at once, doubts come on top.
 #[must_use]
 pub fn latency_bound(assignment: Assignment, count: u32) -> u64 {
     match assignment {
@@ -95,12 +96,12 @@ pub fn quiet(assignment: Assignment, count: u32) -> Costs {
     Costs { tests: counted.tests, messages: counted.tests + counted.replies + counted.others }
 }
 
-/// Processes die at once.
+/// Processes die at once. `doubts`: as in the group's parameters.
 ///
 /// # Panics
-/// If not everybody knows it after the bound and two more intervals.
+/// If not everybody knows it after the bound, the doubts and two more intervals.
 #[must_use]
-pub fn deaths(assignment: Assignment, count: u32, losses: Losses, seed: u64) -> Latency {
+pub fn deaths(assignment: Assignment, count: u32, losses: Losses, doubts: u32, seed: u64) -> Latency {
     let mut chance = Stream::new(seed, Purpose::Failures);
     let mut ranks: Vec<Rank> = (0..count).collect();
     (1..ranks.len()).rev().for_each(|last| ranks.swap(last, chance.below(last as u64 + 1) as usize));
@@ -110,12 +111,13 @@ pub fn deaths(assignment: Assignment, count: u32, losses: Losses, seed: u64) -> 
         Losses::AllButOne => count - 1,
     };
     let mut scenario = Scenario { seed, ..scenario(assignment, count) };
+    scenario.config.doubts = doubts;
     let begin = 5 * SECOND;
     scenario.fates = ranks[..dead as usize].iter().map(|rank| (begin, *rank, Fate::Kill)).collect();
     let mut run = Run::new(&scenario);
     run.until(begin, &mut Count::default());
     let (mut counted, step) = (Count::default(), SECOND / 50);
-    for steps in 1..=50 * (latency_bound(assignment, count) + 2) {
+    for steps in 1..=50 * (latency_bound(assignment, count) + u64::from(doubts) + 2) {
         run.until(begin + steps * step, &mut counted);
         let knows = |group: &recommended_group::group::Group| group.len() == (count - dead) as usize;
         if run.running().all(|member| knows(member.counters().group())) {
