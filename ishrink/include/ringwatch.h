@@ -82,9 +82,9 @@ typedef long long RW_Group_test_function(void);
 int RW_Group_set_test(RW_Group_test_function *test);
 /* Joins, once, at all processes of COMM, an intracommunicator that stays until the end; ranks are those in COMM.  All of them are
  * in the first round, which begins now.  INFO of rank 0 counts, or MPI_INFO_NULL: rw_interval and rw_addend (milliseconds),
- * rw_passes, rw_multiplier, rw_returns (true, false), rw_assignment (all, vcube); MPI_ERR_INFO_VALUE at all processes if a value
- * cannot be used, MPI_ERR_OTHER if one of them has no socket, MPI_ERR_UNSUPPORTED_OPERATION under message logging or
- * replication. */
+ * rw_passes, rw_multiplier, rw_returns (true, false), rw_assignment (all, vcube).  MPI_ERR_INFO_VALUE at all processes if a value
+ * cannot be used, or another key begins with rw_; MPI_ERR_OTHER if one of them has no socket; MPI_ERR_UNSUPPORTED_OPERATION before
+ * MPI_Init, and under message logging or replication. */
 int RW_Group_join(MPI_Comm comm, MPI_Info info);
 /* Ends this process's part of the round and waits for the next, with the same members at all of them: *SIZE, and *PLACE of this
  * one among them.  Unless all members of the round have COMPLETE other than 0, and none of them was lost, the next round is the
@@ -101,9 +101,10 @@ int RW_Group_returned(int *count, int ranks[]);
 /* How many members of this round have left the group since it began, back again or not.  If that is not 0, the round may not be
  * completed by all: a program gives up what it waits for and comes to the barrier. */
 int RW_Group_lost(int *count);
-/* What is known of a process, as above, and how often it has left the group. */
+/* What is known of a process, as above, and how often it has left the group by eviction or death: that its program is complete does
+ * not count. */
 int RW_Group_state(int rank, int *state, int *evictions);
-/* The program is complete at this process.  Before MPI_Finalize.  Nothing is tested or answered any more, but others that do not
+/* The program is complete at this process.  Before MPI_Finalize, after which all functions here return MPI_ERR_OTHER.  Nothing is tested or answered any more, but others that do not
  * know of the end are told. */
 int RW_Group_leave(void);
 
