@@ -77,7 +77,9 @@ impl Parameters {
         for (key, value) in pairs {
             if let Some((key, expected)) = KEYS.into_iter().find(|(known, _)| *known == key) {
                 read.set(key, value.trim()).ok_or(Unusable::Value { key, value, expected })?;
-            } else if let Some(nearest) = nearest(&key, KEYS.map(|(known, _)| known)).filter(|_| key.starts_with(PREFIX)) {
+            } else if let Some(nearest) =
+                nearest(&key, KEYS.map(|(known, _)| known)).filter(|_| key.starts_with(PREFIX))
+            {
                 return Err(Unusable::Key { key, nearest });
             }
         }

@@ -272,8 +272,7 @@ pub unsafe extern "C" fn RW_Group_state(rank: c_int, state: *mut c_int, eviction
         let known = u32::try_from(rank).ok().filter(|rank| *rank < session.processes.count);
         let rank = known.filter(|_| !state.is_null() && !evictions.is_null()).ok_or(ERR_ARG)?;
         session.look_for_dead();
-        let (standing, counter) =
-            session.client.with(|process| (process.standing(rank), process.counter(rank)));
+        let (standing, counter) = session.client.with(|process| (process.standing(rank), process.counter(rank)));
         // SAFETY: as required of the caller.
         unsafe {
             *state = match standing {
