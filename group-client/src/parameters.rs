@@ -74,12 +74,10 @@ impl Parameters {
     /// The first key that is unknown, or value that cannot be used.
     pub fn read(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self, Unusable> {
         let mut read = Self::default();
-        for (key, value) in pairs {
+        for (key, value) in pairs.into_iter().filter(|(key, _)| key.starts_with(PREFIX)) {
             if let Some((key, expected)) = KEYS.into_iter().find(|(known, _)| *known == key) {
                 read.set(key, value.trim()).ok_or(Unusable::Value { key, value, expected })?;
-            } else if let Some(nearest) =
-                nearest(&key, KEYS.map(|(known, _)| known)).filter(|_| key.starts_with(PREFIX))
-            {
+            } else if let Some(nearest) = nearest(&key, KEYS.map(|(known, _)| known)) {
                 return Err(Unusable::Key { key, nearest });
             }
         }

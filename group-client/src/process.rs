@@ -269,8 +269,8 @@ impl Process {
                 }
                 Action::Round(view) => self.begin(view),
                 // Its program is complete: it answers no test, and nobody has decided anything.
-                Action::Tested { target: rank, .. } | Action::Decided { rank, .. } if self.left.contains_key(&rank) => {
-                }
+                Action::Tested { target: other, .. } | Action::Decided { rank: other, .. }
+                    if self.left.contains_key(&other) => {}
                 Action::Tested { target, reply, threshold, passed } => {
                     self.tested[target as usize] = Some(Tested::of(reply, threshold, passed));
                 }
