@@ -65,7 +65,7 @@ fn costs(is_quick: bool) -> Vec<Value> {
                 "one": has_deaths.then(|| latency(Losses::One, 0)),
                 "half": has_deaths.then(|| latency(Losses::Half, 0)),
                 "all_but_one": has_deaths.then(|| latency(Losses::AllButOne, 0)),
-                "all_but_one_with_doubts": has_deaths.then(|| latency(Losses::AllButOne, DOUBTS)),
+                "all_but_one_with_doubts": (is_simulated && count <= 256).then(|| latency(Losses::AllButOne, DOUBTS)),
             }));
         }
     }
