@@ -60,6 +60,15 @@ impl World {
         }
     }
 
+    /// Process 2 is cut off, and the others have evicted it.
+    fn with_2_evicted() -> Self {
+        let mut world = Self::new();
+        world.pass(1);
+        world.cut = vec![2];
+        world.pass(3);
+        world
+    }
+
     fn arrive(&mut self, ranks: &[u32]) {
         ranks.iter().for_each(|rank| self.processes[*rank as usize].arrive(true));
         self.deliver();
@@ -119,10 +128,7 @@ fn who_is_known_to_be_dead_is_told_from_who_is_silent() {
 
 #[test]
 fn a31_who_has_completed_is_neither_dead_nor_evicted_and_whoever_goes_on_does_so_without_it() {
-    let mut world = World::new();
-    world.pass(1);
-    world.cut = vec![2];
-    world.pass(3);
+    let mut world = World::with_2_evicted();
     world.cut.clear();
     world.arrive(&[2]);
     world.pass(8);
@@ -159,10 +165,7 @@ fn who_hears_from_others_first_that_a_process_is_gone_learns_from_itself_that_it
 
 #[test]
 fn who_was_stopped_while_the_others_became_complete_ends_and_does_not_go_on_alone() {
-    let mut world = World::new();
-    world.pass(1);
-    world.cut = vec![2];
-    world.pass(3);
+    let mut world = World::with_2_evicted();
     world.arrive(&[0, 1]);
     world.arrive(&[0, 1]);
     world.processes[0].leave();
@@ -178,10 +181,7 @@ fn who_was_stopped_while_the_others_became_complete_ends_and_does_not_go_on_alon
 
 #[test]
 fn who_is_outside_hears_of_the_end_though_what_the_others_have_said_was_lost() {
-    let mut world = World::new();
-    world.pass(1);
-    world.cut = vec![2];
-    world.pass(3);
+    let mut world = World::with_2_evicted();
     world.cut.clear();
     world.arrive(&[2]);
     world.pass(1);

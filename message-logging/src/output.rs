@@ -18,14 +18,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use logger_client::Error;
-use node_abi::framed_output::frames;
+use node_abi::framed_output::{REPEATED, frames};
 use openmpi_internals::sync::lock;
 use virtual_ranks::streams::{STANDARD, block_signals, flush_streams, pair};
 
 use crate::logger::{self, Shared};
-
-/// How much of what has been printed is sent again, in bytes: more than is on its way to `mpirun` from one process.
-const KEPT: u64 = 1 << 20;
 
 /// The thread, and the real standard output.
 struct Pump {
@@ -109,7 +106,7 @@ fn renew(passed: Option<u64>) -> Option<u64> {
 /// Takes what the program prints to the real standard output until nobody can print any more. Returns how many bytes
 /// have passed, of which `printed` had been printed before.
 fn pump(mut source: File, mut target: &File, logger: &Shared, (rank, mut passed, printed): (u32, u64, u64)) -> u64 {
-    let is_safe = printed.saturating_sub(KEPT);
+    let is_safe = printed.saturating_sub(REPEATED);
     let mut buffer = [0_u8; 1 << 16];
     loop {
         let length = match source.read(&mut buffer) {

@@ -11,6 +11,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// How much of what has been printed a process prints again in place of a dead one, in bytes: more than is on its way to
+/// `mpirun` from one process.
+pub const REPEATED: u64 = 1 << 20;
+
 /// What a header begins with.
 const MARK: &[u8] = b"\x1b_ringwatch ";
 /// What it ends with.

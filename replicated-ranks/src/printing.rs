@@ -1,19 +1,19 @@
 //! What a rank prints is compared, and appears once: a state machine without I/O.
 //!
-//! The lowest living replica prints. It says up to where it is going to, and prints when the others have answered with the digest
-//! of the same text. The others keep the text: a successor prints what may have been lost with the dead, and goes on. `mpirun` takes
-//! each place of the text once ([`framed_output`](node_abi::framed_output)). At the end all print what they keep, because the last
-//! text of the lowest may be lost with its node. Text that differs is told once: a program may print times of its own.
+//! The lowest living replica prints. It says up to where it is going to, and prints when the others have answered with
+//! the digest of the same text. The others keep the text: a successor prints what may have been lost with the dead, and
+//! goes on. `mpirun` takes each place of the text once ([`framed_output`](node_abi::framed_output)). At the end all print
+//! what they keep, because the last text of the lowest may be lost with its node. Text that differs is told once: a
+//! program may print times of its own.
 
 use event_log::protocol::units::Channel;
+use node_abi::framed_output::REPEATED;
 use replication::digest::{Digest, digest};
 use replication::replicas::{Indices, MOST};
 use serde::{Deserialize, Serialize};
 
 /// The channel of the digests: none of a message.
 const TEXT: Channel = Channel { communicator: u32::MAX, tag: -1 };
-/// How much is kept of what has been printed, in bytes: more than is on its way to `mpirun` from one process.
-const KEPT: u64 = 1 << 20;
 
 /// What replicas of a rank say to each other. Places are bytes since the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,7 +150,7 @@ impl Printing {
                 self.printed = self.printed.max(place);
                 self.asked = Some(Question { asker: from, from: place, up_to });
                 // Another replica may not have heard this question, and ask the last one again.
-                self.drop_to(self.last_from.saturating_sub(KEPT));
+                self.drop_to(self.last_from.saturating_sub(REPEATED));
                 self.last_from = place;
                 if self.fed() < up_to {
                     acts.push(Act::Flush);

@@ -163,16 +163,16 @@ fn the_last_text_comes_from_all() {
 fn text_that_has_been_printed_is_not_kept_for_ever() {
     let mut rank = Rank::new(2);
     for _ in 0..5 {
-        let text = "x".repeat(KEPT as usize / 2);
+        let text = "x".repeat(REPEATED as usize / 2);
         (0..2).for_each(|me| rank.feed(me, &text));
         rank.all();
     }
     let kept: Vec<u64> = rank.all.iter().flatten().map(|one| one.kept.len() as u64).collect();
-    assert_eq!(kept, [0, 2 * KEPT]);
+    assert_eq!(kept, [0, 2 * REPEATED]);
     rank.kill(0, true);
     rank.feed(1, "end");
     rank.all();
-    assert_eq!(rank.printed.len() as u64, 5 * KEPT / 2 + 3);
+    assert_eq!(rank.printed.len() as u64, 5 * REPEATED / 2 + 3);
 }
 
 #[test]

@@ -178,8 +178,8 @@ fn sorts(lab: &Lab, cell: Cell, round: u32, seed: u32) -> Sorted {
         }
         Fault::Load => {
             let load = Load::on(&victims);
-            // It may be that nobody is late, which is the scheduler's choice: whoever asks for several jobs looks whether
-            // that was so in all of them.
+            // It may be that nobody is late, which is the scheduler's choice: `are_sorted` requires it of one job at
+            // least.
             let _ = wait_until(OTHERS_WORK, goes_on);
             drop(load);
             schedule(&victims, "--other");
@@ -346,8 +346,8 @@ fn is_without(text: &str, ranks: &[u32]) -> bool {
     text.lines().flat_map(|line| line.split(", ")).any(|word| outside.iter().any(|one| one == word))
 }
 
-/// Sorts in these cells, each in a round that its place and the seed say. In one of them at least a process must have left
-/// that had to wait for the work of others: else nothing was tested there.
+/// Sorts in these cells, each in a round that its place and the seed say. In one of them at least a process must have
+/// left that had to wait for the work of others: else nothing was tested there.
 fn are_sorted(lab: &Lab, cells: impl Iterator<Item = (usize, Cell)>, seed: u32) {
     let mut loads = Vec::new();
     for (place, cell) in cells {
@@ -359,8 +359,8 @@ fn are_sorted(lab: &Lab, cells: impl Iterator<Item = (usize, Cell)>, seed: u32) 
     assert!(loads.iter().any(|(_, left)| *left), "a process leaves that waits for a processor: {loads:?}");
 }
 
-/// One cell in three, among which each number, each fault, returns, none, and ULFM alone are: the others would take a minute
-/// more (`docs/decisions/tests.md`).
+/// One cell in three, among which each number, each fault, returns, none, and ULFM alone are: the others would take a
+/// minute more (`docs/decisions/tests.md`).
 #[test]
 fn b12_a_sort_is_right_whatever_processes_are_killed_stopped_or_slow() {
     in_lab(|lab| {
