@@ -43,7 +43,7 @@ pub struct Trials {
     failed: Vec<Rank>,
     /// Whether the outcome of this interval was taken.
     is_closed: bool,
-    /// How many intervals in a row this tester has doubted itself.
+    /// How many outcomes in a row this tester has doubted. One without a test that has passed ends no doubt.
     doubted: u32,
 }
 
@@ -169,10 +169,15 @@ impl Trials {
         let mut failed = std::mem::take(&mut self.failed);
         failed.extend(silent.iter().map(|(rank, _)| *rank));
         let bad = failed.iter().filter(|rank| self.frozen.contains(**rank)).count() as u32;
-        let members = bad + std::mem::take(&mut self.passed);
+        let passed = std::mem::take(&mut self.passed);
+        let members = bad + passed;
         let is_odd = members >= 3 && 2 * bad > members;
         let is_doubted = is_odd && self.doubted < doubts;
-        self.doubted = if is_doubted { self.doubted + 1 } else { 0 };
+        if is_doubted {
+            self.doubted += 1;
+        } else if passed > 0 && !is_odd {
+            self.doubted = 0;
+        }
         Verdict { failed, silent, is_doubted }
     }
 }

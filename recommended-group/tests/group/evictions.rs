@@ -218,6 +218,22 @@ fn a32_a_tester_that_is_slow_itself_evicts_nobody() {
     }
 }
 
+/// Tests outlive intervals: most intervals end without an outcome.
+#[test]
+fn all_but_one_are_evicted_also_if_their_thresholds_are_longer_than_an_interval() {
+    for (count, service) in [3, 4, 8, 16].into_iter().flat_map(|count| [50, 70, 90].map(|service| (count, service))) {
+        let mut world = World::starting(count, |config| config.interval = 100 * MS, |me| MS * (37 * me % 100));
+        let vary = |rank: u32| MS * (service + 7 * rank % 30);
+        world.service = (0..count).map(vary).collect();
+        world.run(SECOND);
+        assert!(world.members[1].threshold(0) > 100 * MS, "of {count}, {service} ms");
+        (0..count).filter(|rank| *rank != 1).for_each(|rank| world.stop(rank));
+        world.run(10 * SECOND);
+        let group: Vec<_> = world.members[1].counters().group().iter().collect();
+        assert_eq!(group, [1], "of {count}, {service} ms");
+    }
+}
+
 #[test]
 fn a33_two_that_suspect_each_other_leave_for_all_alike() {
     for (apart, loses) in [(0, false), (0, true), (1, false), (1, true)] {
