@@ -242,7 +242,10 @@ fn supervise(nspace: &CStr, launch: &LaunchData, me: NodeId, daemon: PathBuf) ->
         Some(launched) if me == 0 && launched.launch == *launch => launched.socket,
         // No process sends to or from a host that another machine serves.
         _ if me != 0 && server_of(&launch.parameters, &host()).is_some() => network::open(&[], (0, 0))?,
-        _ => network::open(&network::addresses(&launch.parameters.interfaces)?, launch.parameters.ports)?,
+        _ => {
+            let addresses = network::addresses(&launch.parameters.interfaces)?;
+            network::open_for_job(&addresses, launch.parameters.ports, launch.job)?
+        }
     };
     let ranks: Vec<u32> = launch.ranks_of(me).collect();
     // Each rank and each node may be logged as dead once, and each node once as ready.

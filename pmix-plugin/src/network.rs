@@ -47,6 +47,28 @@ fn interfaces() -> Vec<Interface> {
         .collect()
 }
 
+/// Opens the socket of a node of this job, as [`open`]. Without a range all nodes try the same port, which the job decides:
+/// their addresses are then few bytes for each node.
+///
+/// # Errors
+/// As of [`open`].
+pub fn open_for_job(addresses: &[Ipv4Addr], ports: (u16, u16), job: u64) -> Result<UdpSocket, String> {
+    if ports == (0, 0) {
+        let port = port_of_job(job);
+        if let Ok(socket) = open(addresses, (port, port)) {
+            return Ok(socket);
+        }
+    }
+    open(addresses, ports)
+}
+
+/// One of the ports that Linux gives out itself (`net.ipv4.ip_local_port_range`, its default).
+fn port_of_job(job: u64) -> u16 {
+    const PORTS: std::ops::RangeInclusive<u16> = 32_768..=60_999;
+    let count = u64::from(PORTS.end() - PORTS.start()) + 1;
+    PORTS.start() + (job % count) as u16
+}
+
 /// Opens the node's socket in the port range: on the selected address if there is only one, otherwise on all.
 ///
 /// # Errors
@@ -77,4 +99,29 @@ pub fn open(addresses: &[Ipv4Addr], ports: (u16, u16)) -> Result<UdpSocket, Stri
 pub fn reachable_at(socket: &UdpSocket, addresses: &[Ipv4Addr]) -> std::io::Result<Vec<SocketAddr>> {
     let port = socket.local_addr()?.port();
     Ok(addresses.iter().map(|address| SocketAddr::new(IpAddr::V4(*address), port)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two nodes of a job, each with an address of its own.
+    #[test]
+    fn nodes_of_a_job_have_the_same_port_unless_it_is_taken() {
+        let (first, second) = (Ipv4Addr::new(127, 0, 0, 5), Ipv4Addr::new(127, 0, 0, 6));
+        let open = |address, job| open_for_job(&[address], (0, 0), job).unwrap();
+        let port = |socket: &UdpSocket| socket.local_addr().unwrap().port();
+        // Another process may have the port of one job, but not of ten.
+        let same = (0..10).any(|job| {
+            let (one, other) = (open(first, job * 997), open(second, job * 997));
+            assert_ne!(port(&one), port(&open(first, job * 997)));
+            port(&one) == port(&other)
+        });
+        assert!(same);
+    }
+
+    #[test]
+    fn the_port_of_a_job_is_one_that_linux_gives_out() {
+        assert_eq!([0, 28_231, 28_232, u64::MAX].map(port_of_job), [32_768, 60_999, 32_768, 56_551]);
+    }
 }

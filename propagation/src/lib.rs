@@ -52,6 +52,7 @@
 //! | [`Config`] | the member's identity and the times of the protocol |
 //! | [`Message`], [`Subject`] | messages between members |
 //! | [`bundle`] | messages that share a datagram |
+//! | [`address_runs`] | addresses in few bytes |
 //! | [`Action`], [`Fact`] | actions that a member requests of its caller |
 //! | [`Member`] | the state machine |
 //! | [`graph`] | the graph of a broadcast |
@@ -62,6 +63,7 @@
 #![warn(missing_docs)]
 
 mod action;
+pub mod address_runs;
 mod broadcast;
 pub mod bundle;
 mod config;

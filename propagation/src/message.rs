@@ -68,6 +68,7 @@ pub enum Message {
         /// The number of pieces.
         parts: u16,
         /// The addresses of this piece, in the order of the node ids.
+        #[serde(with = "crate::address_runs")]
         addresses: Vec<SocketAddr>,
     },
     /// The arbiter's answer to a suspicion: the node is alive, watch it for another timeout.

@@ -38,7 +38,7 @@
 //! | 7 | `Verdict` | |
 //! | 8, 9 | `Ready`, `ReadyAck` | |
 //! | 10 | `Hello` | node, port |
-//! | 11 | `Roster` | part, parts, list of addresses: 0, 4 bytes of IPv4 and the port, or 1, 16 bytes of IPv6 and the port |
+//! | 11 | `Roster` | part, parts, list of runs: 0, 4 bytes of IPv4 and the port, or 1, 16 bytes of IPv6 and the port; length |
 //! | 12 | `Spared` | node |
 //! | 13, 14 | `Complete`, `Done` | source, incarnation, seq |
 //! | 15 | `Leave` | |

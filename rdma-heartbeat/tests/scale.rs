@@ -156,16 +156,29 @@ fn the_launch_message_does_not_grow_with_the_job() {
     assert!(launch_of(1600).to_bytes().unwrap().len() < 1024);
 }
 
-#[test]
-fn the_addresses_of_1024_nodes_take_a_few_datagrams_for_each() {
-    let address = |node: u32| SocketAddr::from(([10, 0, (node >> 8) as u8, node as u8], 40_000));
-    let roster: Vec<_> = (0..1024).map(address).collect();
-    let parts = roster_messages(&roster);
+/// The lengths of the datagrams with which a node learns the addresses of all nodes.
+fn lengths_of_addresses(nodes: u32, address: impl Fn(u32) -> SocketAddr) -> Vec<usize> {
+    let roster: Vec<_> = (0..nodes).map(address).collect();
     let mut sealer = Sealer::new(1, [7; 32], 0, 0);
-    let lengths = parts.iter().map(|part| {
+    let length = |part| {
         let mut bytes = Vec::new();
         sealer.seal(1, 0, part, &mut bytes);
         bytes.len()
-    });
-    assert!(lengths.max().unwrap() <= 1400 && parts.len() <= 8, "{} datagrams", parts.len());
+    };
+    roster_messages(&roster).iter().map(length).collect()
+}
+
+#[test]
+fn consecutive_addresses_with_one_port_do_not_grow_with_the_job() {
+    let address = |node: u32| SocketAddr::from(([10, 0, (node >> 8) as u8, node as u8], 40_000));
+    let [small, .., large] = SIZES.map(|nodes| lengths_of_addresses(nodes, address));
+    println!("the addresses of 128 nodes have {small:?} bytes, those of 1,024 {large:?}");
+    assert!(large.len() == 1 && large[0] <= small[0] + 1);
+}
+
+#[test]
+fn other_addresses_of_1024_nodes_take_a_few_datagrams_for_each() {
+    let scattered = |node: u32| SocketAddr::from(([10, node as u8, (node >> 8) as u8, 1], 40_000 + node as u16));
+    let lengths = lengths_of_addresses(1024, scattered);
+    assert!(*lengths.iter().max().unwrap() <= 1400 && lengths.len() <= 8, "{lengths:?}");
 }

@@ -85,8 +85,8 @@ fn the_layout_is_the_documented_one() {
 /// All messages but notices and bundles, and their bodies.
 fn plain_messages() -> Vec<(Message, Vec<u8>)> {
     let (source, incarnation, seq, node) = (300, 1, 77, 300);
-    let addresses = vec!["1.2.3.4:300".parse().unwrap(), "[102::304]:5".parse().unwrap()];
-    let v6 = [1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 5];
+    let addresses = ["1.2.3.4:300", "1.2.3.5:300", "[102::304]:5"].map(|address| address.parse().unwrap()).to_vec();
+    let v6 = [1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 5, 1];
     let messages = [
         (Message::Heartbeat { count: 300 }, &[0, 0xac, 2][..]),
         (Message::NewObserver, &[1]),
@@ -100,7 +100,7 @@ fn plain_messages() -> Vec<(Message, Vec<u8>)> {
         (Message::Hello { node, port: 5 }, &[10, 0xac, 2, 5]),
         (
             Message::Roster { part: 1, parts: 300, addresses },
-            &[&[11, 1, 0xac, 2, 2][..], &[0, 1, 2, 3, 4, 0xac, 2], &v6].concat(),
+            &[&[11, 1, 0xac, 2, 2][..], &[0, 1, 2, 3, 4, 0xac, 2, 2], &v6].concat(),
         ),
         (Message::Spared { node }, &[12, 0xac, 2]),
         (Message::Complete { source, incarnation, seq }, &[13, 0xac, 2, 1, 77]),

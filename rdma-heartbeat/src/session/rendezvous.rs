@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use node_abi::versions::Refusal;
-use propagation::{Message, NodeId, Time};
+use propagation::{Message, NodeId, Time, address_runs};
 
 /// Interval of a waiting node's calls until node 0 has answered; after each answer it doubles.
 const CALL_INTERVAL: Duration = Duration::from_millis(20);
@@ -24,10 +24,10 @@ const CALL_INTERVAL: Duration = Duration::from_millis(20);
 const LONGEST_INTERVAL: Duration = Duration::from_millis(320);
 /// How long node 0 waits for further refusals after the first.
 const LAST_REFUSALS: Duration = Duration::from_secs(1);
-/// Number of addresses in one datagram of the roster: 64 IPv6 addresses fit into a usual frame of 1500 bytes.
-const PART: usize = 64;
+/// Number of runs of addresses in one datagram of the roster: 60 of IPv6 fit into a usual frame of 1500 bytes.
+const PART: usize = 60;
 /// The same if all are IPv4.
-const PART_OF_IPV4: usize = 160;
+const PART_OF_IPV4: usize = 128;
 
 /// An action for the caller of this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,10 +182,11 @@ impl Leader {
 /// The roster as messages.
 #[must_use]
 pub fn roster_messages(roster: &[SocketAddr]) -> Vec<Message> {
-    let part = if roster.iter().all(SocketAddr::is_ipv4) { PART_OF_IPV4 } else { PART };
-    let parts = u16::try_from(roster.len().div_ceil(part)).unwrap_or(u16::MAX);
+    let most = if roster.iter().all(SocketAddr::is_ipv4) { PART_OF_IPV4 } else { PART };
+    let pieces = address_runs::split(roster, most);
+    let parts = u16::try_from(pieces.len()).unwrap_or(u16::MAX);
     (0u16..)
-        .zip(roster.chunks(part))
+        .zip(pieces)
         .map(|(part, addresses)| Message::Roster { part, parts, addresses: addresses.to_vec() })
         .collect()
 }
