@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use mpi_entry::entries::{Failure, Handler, install, next, stock};
 use mpi_entry::functions::Function;
-use openmpi_internals::loaded::{Library, base_of};
-use openmpi_internals::symbol_table::{Replacement, stand_in_front};
+use openmpi_internals::loaded::Library;
+use openmpi_internals::symbol_table::{Replacement, base_of, stand_in_front};
 
 type Call = unsafe extern "C" fn(*mut c_int) -> c_int;
 

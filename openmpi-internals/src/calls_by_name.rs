@@ -5,7 +5,8 @@
 
 use std::ffi::{CStr, c_void};
 
-use crate::symbol_table::{LoadedObject, Mappings, for_each_object};
+use crate::protections::Protections;
+use crate::symbol_table::{LoadedObject, for_each_object};
 
 /// A function, and the one that is called in its place.
 pub type ByName = (&'static CStr, *const c_void);
@@ -19,7 +20,7 @@ const OF_LANGUAGES: [&str; 2] = ["/libgfortran.so", "/libstdc++.so"];
 /// # Safety
 /// Functions of the same types, which are never unloaded.
 pub unsafe fn take_calls(functions: &[ByName]) -> bool {
-    let mut mappings = Mappings::default();
+    let mut protections = Protections::default();
     let mut are_taken = true;
     let take = |object: &LoadedObject| {
         // SAFETY: the object stays loaded while it is inspected.
@@ -34,7 +35,7 @@ pub unsafe fn take_calls(functions: &[ByName]) -> bool {
         let ours = |name: &CStr| functions.iter().find(|(known, _)| *known == name).map(|(_, ours)| *ours as usize);
         let values = called.iter().filter_map(|(name, place)| Some((*place, ours(name)?))).collect();
         // SAFETY: as required of the caller.
-        are_taken &= unsafe { mappings.write_all(values) }.is_some();
+        are_taken &= unsafe { protections.write_all(values) }.is_some();
     };
     for_each_object(take) && are_taken
 }

@@ -26,6 +26,7 @@ pub mod own_request;
 pub mod pml;
 pub mod proc;
 pub mod process_name;
+mod protections;
 pub mod release;
 pub mod request;
 pub mod requests;

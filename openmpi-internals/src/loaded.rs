@@ -6,15 +6,15 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicPtr};
 
-use plthook::ObjectFile;
-
 use crate::abi::Choice;
 pub use crate::abi::Progress;
 use crate::in_front;
 use crate::process_name::JOB_NUMBER;
 pub use crate::process_name::ProcessName;
+use crate::protections::Protections;
 use crate::release::of_text;
 use crate::symbol::{Function, Variable, address_as};
+use crate::symbol_table::LoadedObject;
 use crate::v5_0::functions;
 use crate::v5_0::layout::mca_var::{
     MCA_BASE_VAR_SCOPE_READONLY, MCA_BASE_VAR_SOURCE_DEFAULT, MCA_BASE_VAR_TYPE_INT, MCA_BASE_VAR_TYPE_STRING,
@@ -140,20 +140,6 @@ pub fn turn_progress() {
     let function = Library::loaded().and_then(|library| library.function(functions::OPAL_PROGRESS));
     // SAFETY: called in a function of MPI, outside of progress.
     function.into_iter().for_each(|turn| unsafe { _ = turn() });
-}
-
-/// Where the library is loaded that has this address.
-pub fn base_of(address: *const c_void) -> Option<*const c_void> {
-    // SAFETY: any address may be asked for.
-    unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        (libc::dladdr(address, &mut info) != 0).then_some(info.dli_fbase.cast_const())
-    }
-}
-
-/// Whether both addresses are in the same loaded library.
-pub fn are_of_one_library(one: *const c_void, other: *const c_void) -> bool {
-    base_of(one).is_some_and(|first| Some(first) == base_of(other))
 }
 
 fn progress_function(function: Function<unsafe extern "C" fn(Progress) -> c_int>, callback: Progress) -> bool {
@@ -335,12 +321,8 @@ impl Library {
     /// # Safety
     /// `ours` is a function of the same type, which stays for ever.
     pub(crate) unsafe fn replace(&self, name: &CStr, ours: *const c_void) -> Option<*const c_void> {
-        // SAFETY: the handle is that of a loaded library.
-        let object = unsafe { ObjectFile::open_by_handle(self.0) }.ok()?;
-        // SAFETY: as required of the caller.
-        let mut replaced = unsafe { object.replace(&name.to_string_lossy(), ours.cast()) }.ok()?;
-        replaced.discard();
-        Some(replaced.original_address().cast())
+        // SAFETY: the handle is that of a loaded library; the rest is required of the caller.
+        unsafe { LoadedObject::of_handle(self.0)?.redirect(name, ours, &mut Protections::default()) }
     }
 
     /// Has this library call `ours` wherever it calls a function, by its table of jumps. False if it has no such calls.

@@ -17,13 +17,19 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::in_front;
-use crate::loaded::base_of;
+use crate::protections::Protections;
+
+/// `struct link_map` of link.h, as far as it is documented.
+#[repr(C)]
+struct LinkMap {
+    base: usize,
+    path: *const c_char,
+    section: *const Entry,
+}
 
 /// Tags of a dynamic section (elf.h): addresses, and their sizes in bytes.
 const NO_MORE: usize = 0;
@@ -105,7 +111,7 @@ pub(crate) struct LoadedObject {
 /// Functions of the same types, which are never unloaded.
 pub unsafe fn announce(functions: &[Replacement]) -> bool {
     // SAFETY: as required of the caller.
-    unsafe { announce_by(functions, &mut Mappings::default()) }
+    unsafe { announce_by(functions, &mut Protections::default()) }
 }
 
 /// Redirects the calls of this process's objects to the replacements. The library that defines the functions continues
@@ -115,7 +121,7 @@ pub unsafe fn announce(functions: &[Replacement]) -> bool {
 /// As of [`announce`], after it.
 pub unsafe fn take_calls(functions: &[Replacement]) -> bool {
     // SAFETY: as required of the caller.
-    unsafe { bind(functions, Places::Called, &mut Mappings::default()) }
+    unsafe { bind(functions, Places::Called, &mut Protections::default()) }
 }
 
 /// Does both at once, also where ringwatch's functions are interposed already, with or without their calls taken.
@@ -123,7 +129,7 @@ pub unsafe fn take_calls(functions: &[Replacement]) -> bool {
 /// # Safety
 /// As of [`announce`].
 pub unsafe fn stand_in_front(functions: &[Replacement]) -> bool {
-    let mut mappings = Mappings::default();
+    let mut protections = Protections::default();
     let all = |function: &Replacement| {
         let (stock, replacement) = (function.stock, *function);
         let known = std::iter::once(stock).chain(in_front::all_behind(stock));
@@ -131,7 +137,21 @@ pub unsafe fn stand_in_front(functions: &[Replacement]) -> bool {
     };
     let in_place_of_all: Vec<_> = functions.iter().flat_map(all).collect();
     // SAFETY: as required of the caller.
-    unsafe { announce_by(functions, &mut mappings) && bind(&in_place_of_all, Places::Called, &mut mappings) }
+    unsafe { announce_by(functions, &mut protections) && bind(&in_place_of_all, Places::Called, &mut protections) }
+}
+
+/// Where the library is loaded that has this address.
+pub fn base_of(address: *const c_void) -> Option<*const c_void> {
+    // SAFETY: any address may be asked for.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        (libc::dladdr(address, &mut info) != 0).then_some(info.dli_fbase.cast_const())
+    }
+}
+
+/// Whether both addresses are in the same loaded library.
+pub fn are_of_one_library(one: *const c_void, other: *const c_void) -> bool {
+    base_of(one).is_some_and(|first| Some(first) == base_of(other))
 }
 
 /// Load address of the library that defines these functions.
@@ -141,7 +161,7 @@ fn library_of(functions: &[Replacement]) -> Option<*const c_void> {
 
 /// # Safety
 /// As of [`announce`].
-unsafe fn announce_by(functions: &[Replacement], mappings: &mut Mappings) -> bool {
+unsafe fn announce_by(functions: &[Replacement], protections: &mut Protections) -> bool {
     let Some(library) = library_of(functions) else { return false };
     // Runs before objects are inspected: a thread that loads an object meanwhile holds the lock that `dlsym` waits for.
     let finds = |function: &Replacement, name: &CStr| {
@@ -159,26 +179,26 @@ unsafe fn announce_by(functions: &[Replacement], mappings: &mut Mappings) -> boo
     let tell = |object: &LoadedObject| unsafe {
         // The program, which would look up the name at its first call.
         if std::mem::take(&mut is_first) {
-            object.settle_calls(&found, mappings);
+            object.settle_calls(&found, protections);
         }
         if object.base == library as usize {
-            is_told = object.tell(functions, mappings).is_some();
+            is_told = object.tell(functions, protections).is_some();
         }
     };
     // SAFETY: as required of the caller.
-    for_each_object(tell) && is_told && unsafe { bind(functions, Places::Known, mappings) }
+    for_each_object(tell) && is_told && unsafe { bind(functions, Places::Known, protections) }
 }
 
 /// # Safety
 /// As of [`announce`].
-unsafe fn bind(functions: &[Replacement], places: Places, mappings: &mut Mappings) -> bool {
+unsafe fn bind(functions: &[Replacement], places: Places, protections: &mut Protections) -> bool {
     let Some(library) = library_of(functions) else { return false };
     let of: HashMap<usize, usize> =
         functions.iter().map(|function| (function.stock as usize, function.ours as usize)).collect();
     let mut are_bound = true;
     // SAFETY: as required of the caller; objects stay loaded while they are inspected.
     let bind = |object: &LoadedObject| unsafe {
-        are_bound &= object.base == library as usize || object.bind(&of, places, mappings).is_some();
+        are_bound &= object.base == library as usize || object.bind(&of, places, protections).is_some();
     };
     for_each_object(bind) && are_bound
 }
@@ -197,15 +217,7 @@ pub(crate) fn for_each_object<F: FnMut(&LoadedObject)>(mut look: F) -> bool {
             let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
             headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC).map(|header| {
                 let base = info.dlpi_addr as usize;
-                let mut next = base.wrapping_add(header.p_vaddr as usize) as *const Entry;
-                let mut section = Vec::new();
-                while (*next).tag != NO_MORE {
-                    section.push(*next);
-                    next = next.add(1);
-                }
-                let path = NonNull::new(info.dlpi_name.cast_mut());
-                let path = path.map(|path| CStr::from_ptr(path.as_ptr()).to_string_lossy().into_owned());
-                LoadedObject { path: path.unwrap_or_default(), base, section }
+                LoadedObject::at(base, base.wrapping_add(header.p_vaddr as usize) as *const Entry, info.dlpi_name)
             })
         };
         let result = catch_unwind(AssertUnwindSafe(|| object.iter().for_each(look)));
@@ -236,6 +248,36 @@ impl Place {
 }
 
 impl LoadedObject {
+    /// # Safety
+    /// Of a loaded object: its dynamic section, and its path or null.
+    unsafe fn at(base: usize, mut next: *const Entry, path: *const c_char) -> Self {
+        let mut section = Vec::new();
+        // SAFETY: as required of the caller; a list has its end.
+        unsafe {
+            while (*next).tag != NO_MORE {
+                section.push(*next);
+                next = next.add(1);
+            }
+            let path = NonNull::new(path.cast_mut());
+            let path = path.map(|path| CStr::from_ptr(path.as_ptr()).to_string_lossy().into_owned());
+            Self { path: path.unwrap_or_default(), base, section }
+        }
+    }
+
+    /// The object of a handle of `dlopen`.
+    ///
+    /// # Safety
+    /// A handle that is open.
+    pub(crate) unsafe fn of_handle(handle: *mut c_void) -> Option<Self> {
+        let mut map: *const LinkMap = std::ptr::null();
+        // SAFETY: as required of the caller; the result is the linker's own description of the object.
+        unsafe {
+            let result = libc::dlinfo(handle, libc::RTLD_DI_LINKMAP, (&raw mut map).cast());
+            let map = NonNull::new(map.cast_mut()).filter(|_| result == 0)?.as_ref();
+            Some(Self::at(map.base, map.section, map.path))
+        }
+    }
+
     fn value(&self, tag: usize) -> Option<usize> {
         self.section.iter().find(|entry| entry.tag == tag).map(|entry| entry.value)
     }
@@ -250,7 +292,7 @@ impl LoadedObject {
     ///
     /// # Safety
     /// An object that stays loaded, and functions of the same types.
-    unsafe fn tell(&self, functions: &[Replacement], mappings: &mut Mappings) -> Option<()> {
+    unsafe fn tell(&self, functions: &[Replacement], protections: &mut Protections) -> Option<()> {
         let all = functions.iter().flat_map(|function| function.names.map(|name| (function, name)));
         let value = |(function, name): (&Replacement, &CStr)| {
             // SAFETY: as required of the caller.
@@ -262,21 +304,21 @@ impl LoadedObject {
         };
         let values: Option<Vec<_>> = all.map(value).collect();
         // SAFETY: as required of the caller.
-        unsafe { mappings.write_all(values?) }
+        unsafe { protections.write_all(values?) }
     }
 
     /// Replaces every address of such a function in the object.
     ///
     /// # Safety
     /// As of [`tell`](Self::tell).
-    unsafe fn bind(&self, ours: &HashMap<usize, usize>, places: Places, mappings: &mut Mappings) -> Option<()> {
+    unsafe fn bind(&self, ours: &HashMap<usize, usize>, places: Places, protections: &mut Protections) -> Option<()> {
         // SAFETY: as required of the caller.
         unsafe {
             let found = self
                 .places(places)
                 .filter_map(|Place { address, .. }| Some((address, *ours.get(&address.read())?)))
                 .collect();
-            mappings.write_all(found)
+            protections.write_all(found)
         }
     }
 
@@ -285,17 +327,47 @@ impl LoadedObject {
     /// # Safety
     /// An object that stays loaded.
     pub(crate) unsafe fn functions(&self) -> Vec<(&CStr, *mut usize)> {
-        let (symbols, names) = (self.address::<Symbol>(SYMBOLS), self.address::<c_char>(NAMES));
-        let (Some(symbols), Some(names)) = (symbols, names) else { return Vec::new() };
-        // SAFETY: as required of the caller; symbols of the object, which have names.
+        // SAFETY: as required of the caller.
+        let named = |places| unsafe { self.named(places) }.map(|(name, place)| (name, place.address));
+        named(Places::Called).chain(named(Places::Known)).collect()
+    }
+
+    /// Has the object call `ours` in place of the function of this name. Returns what it has called until now; `None` if it
+    /// has no such calls.
+    ///
+    /// # Safety
+    /// An object that stays loaded, and a function of the same type.
+    pub(crate) unsafe fn redirect(
+        &self,
+        name: &CStr,
+        ours: *const c_void,
+        protections: &mut Protections,
+    ) -> Option<*const c_void> {
+        // SAFETY: as required of the caller.
         unsafe {
-            let all = self.places(Places::Called).chain(self.places(Places::Known));
-            all.map(|place| {
-                let name = names.add((*symbols.add(place.symbol as usize)).name as usize);
-                (CStr::from_ptr(name), place.address)
-            })
-            .collect()
+            // Built without a linkage table (`-fno-plt`) it calls through the other list.
+            let place = |places| self.named(places).find(|(known, _)| *known == name).map(|(_, place)| place.address);
+            let place = place(Places::Called).or_else(|| place(Places::Known))?;
+            let stock = place.read() as *const c_void;
+            protections.write_all(vec![(place, ours as usize)]).map(|()| stock)
         }
+    }
+
+    /// The places of a list that contain addresses of symbols, with their names.
+    ///
+    /// # Safety
+    /// An object that stays loaded.
+    unsafe fn named(&self, places: Places) -> impl Iterator<Item = (&CStr, Place)> {
+        let (symbols, names) = (self.address::<Symbol>(SYMBOLS), self.address::<c_char>(NAMES));
+        // SAFETY: as required of the caller.
+        let all = symbols.zip(names).map(|tables| (tables, unsafe { self.places(places) }));
+        all.into_iter().flat_map(|((symbols, names), places)| {
+            places.map(move |place| {
+                // SAFETY: symbols of the object, which have names.
+                let name = unsafe { CStr::from_ptr(names.add((*symbols.add(place.symbol as usize)).name as usize)) };
+                (name, place)
+            })
+        })
     }
 
     /// Resolves the program's calls of these names to the library's functions that the dynamic linker would find at the
@@ -303,16 +375,14 @@ impl LoadedObject {
     ///
     /// # Safety
     /// As of [`tell`](Self::tell), of the program.
-    unsafe fn settle_calls(&self, found: &HashMap<&CStr, usize>, mappings: &mut Mappings) -> Option<()> {
-        let (symbols, names) = (self.address::<Symbol>(SYMBOLS)?, self.address::<c_char>(NAMES)?);
-        // SAFETY: as required of the caller; symbols of the object, which have names.
+    unsafe fn settle_calls(&self, found: &HashMap<&CStr, usize>, protections: &mut Protections) -> Option<()> {
+        // SAFETY: as required of the caller.
         unsafe {
-            let stock = |place: Place| {
-                let name = CStr::from_ptr(names.add((*symbols.add(place.symbol as usize)).name as usize));
+            let stock = |(name, place): (&CStr, Place)| {
                 let stock = *found.get(name)?;
                 place.is_open().then_some((place.address, stock))
             };
-            mappings.write_all(self.places(Places::Called).filter_map(stock).collect())
+            protections.write_all(self.named(Places::Called).filter_map(stock).collect())
         }
     }
 
@@ -365,69 +435,5 @@ impl LoadedObject {
             }
             None
         }
-    }
-}
-
-/// Access rights of the memory of this process, in the order of addresses. Read at the first use.
-#[derive(Default)]
-pub(crate) struct Mappings(Vec<(Range<usize>, c_int)>);
-
-impl Mappings {
-    fn read() -> Self {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        Self(maps.lines().filter_map(Self::of_line).collect())
-    }
-
-    /// The access rights of a place.
-    fn protection(&self, place: *mut usize) -> Option<c_int> {
-        let address = place as usize;
-        let (range, protection) = self.0.get(self.0.partition_point(|(range, _)| range.end <= address))?;
-        range.contains(&address).then_some(*protection)
-    }
-
-    /// A line of proc_pid_maps(5).
-    fn of_line(line: &str) -> Option<(Range<usize>, c_int)> {
-        let (range, rest) = line.split_once(' ')?;
-        let (start, end) = range.split_once('-')?;
-        let rights = [('r', libc::PROT_READ), ('w', libc::PROT_WRITE), ('x', libc::PROT_EXEC)];
-        let protection = rights.iter().filter(|right| rest.chars().take(3).any(|letter| letter == right.0));
-        let address = |text| usize::from_str_radix(text, 16).ok();
-        Some((address(start)?..address(end)?, protection.fold(0, |all, right| all | right.1)))
-    }
-
-    /// Writes to places, also to protected ones, whose protection is restored. Nothing is written if a place is
-    /// unknown.
-    ///
-    /// # Safety
-    /// Places of a loaded object whose values are addresses, and such values.
-    pub(crate) unsafe fn write_all(&mut self, mut values: Vec<(*mut usize, usize)>) -> Option<()> {
-        // Another object has been loaded meanwhile.
-        if values.iter().any(|(place, _)| self.protection(*place).is_none()) {
-            *self = Self::read();
-        }
-        // SAFETY: asks for a number.
-        let size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-        let page = |place: *mut usize| place as usize / size * size;
-        values.sort_unstable();
-        let pages = values.chunk_by(|one, other| page(one.0) == page(other.0));
-        let pages: Option<Vec<_>> = pages.map(|values| Some((self.protection(values[0].0)?, values))).collect();
-        for (protection, values) in pages? {
-            let first = page(values[0].0) as *mut c_void;
-            // SAFETY: as required of the caller: other threads read the old value or the new one. Protections of a page
-            // are changed to what they were and more.
-            unsafe {
-                let is_protected = protection & libc::PROT_WRITE == 0;
-                if is_protected && libc::mprotect(first, size, protection | libc::PROT_WRITE) != 0 {
-                    return None;
-                }
-                for (place, value) in values {
-                    AtomicUsize::from_ptr(*place).store(*value, Ordering::Release);
-                }
-                if is_protected {
-                    libc::mprotect(first, size, protection);
-                }
-            }
-        }
-        Some(())
     }
 }

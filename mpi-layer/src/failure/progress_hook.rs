@@ -15,6 +15,7 @@ use openmpi_internals::communicator::Internals;
 use openmpi_internals::layout::btl_component::BTL_PROGRESS;
 use openmpi_internals::loaded::{self, Library, Progress};
 use openmpi_internals::probe;
+use openmpi_internals::symbol_table;
 use openmpi_internals::variables::MCA_BTL_SM_COMPONENT;
 
 /// The work of a turn.
@@ -39,7 +40,7 @@ pub fn stand_in() {
     // reads it.
     unsafe {
         let place = component.byte_add(BTL_PROGRESS).cast::<*mut c_void>();
-        if probe::is_transport(component, c"sm") && loaded::are_of_one_library(*place, component) {
+        if probe::is_transport(component, c"sm") && symbol_table::are_of_one_library(*place, component) {
             STOCK.store(*place, Ordering::Release);
             place.write(beside_transport as *mut c_void);
         }

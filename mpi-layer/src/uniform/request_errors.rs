@@ -18,10 +18,10 @@ use crate::uniform::pmpi_without_peers;
 use openmpi_internals::communicator::{ALLREDUCE, BCAST, Internals, NONBLOCKING, REDUCE};
 use openmpi_internals::error_class::{ERR_INTERN, ERR_PROC_FAILED, ERR_REVOKED};
 use openmpi_internals::layout::status::OPAL_ERROR;
-use openmpi_internals::loaded::are_of_one_library;
 use openmpi_internals::object::Object;
 use openmpi_internals::own_request;
 use openmpi_internals::request::{Request, Start};
+use openmpi_internals::symbol_table::are_of_one_library;
 
 /// The start function of Open MPI's persistent requests, common to all.
 static STOCK_START: OnceLock<Start> = OnceLock::new();
