@@ -510,6 +510,9 @@ impl Daemon {
             return;
         }
         self.ready_told = true;
+        if !self.refused.contains(&setup::Right::Memory) {
+            setup::read_locked_memory();
+        }
         self.watch.log_unserved(&self.segment);
         self.defaults_due = now;
         match &mut self.link {

@@ -5,7 +5,6 @@ use std::ffi::{OsStr, c_void};
 use std::ops::Range;
 
 use nix::errno::Errno;
-use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl::{set_dumpable, set_name, set_no_new_privs, set_pdeathsig, set_timerslack};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, Signal, signal};
@@ -143,7 +142,8 @@ impl Right {
 }
 
 /// Requests priority, locked memory and exact timers; returns refused rights, without which it continues. Later
-/// mappings may stay unlocked: see [`lock_the_rest`]. Call it before the log starts.
+/// mappings may stay unlocked: see [`lock_the_rest`]. Pages that have not been used yet are not read: see
+/// [`read_locked_memory`]. Call it before the log starts.
 pub fn prepare() -> Vec<Right> {
     let mut refused = Vec::new();
     let _ = setrlimit(Resource::RLIMIT_RTTIME, MOST_WITHOUT_A_PAUSE, MOST_WITHOUT_A_PAUSE);
@@ -151,7 +151,7 @@ pub fn prepare() -> Vec<Right> {
         let _ = shorten_slice();
         refused.push(Right::Priority);
     }
-    if lock_memory().is_err() {
+    if lock_memory(Unused::Wait).is_err() {
         refused.push(Right::Memory);
     }
     let _ = set_timerslack(1000);
@@ -218,13 +218,24 @@ fn shorten_slice() -> bool {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
 }
 
+/// What happens to pages that are locked and have not been used yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unused {
+    /// They are read at their first use.
+    Wait,
+    /// They are read at once.
+    Read,
+}
+
 /// Locks current mappings, and later ones only if the limit cannot make an allocation fail, which would end the
 /// process. Returns whether later mappings are locked, too.
-fn lock_memory() -> Result<bool, Errno> {
+fn lock_memory(unused: Unused) -> Result<bool, Errno> {
     let limit = Resource::RLIMIT_MEMLOCK;
     let _ = setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY);
     let wide = getrlimit(limit).is_ok_and(|(soft, _)| soft >= LOCKED_LIMIT);
-    mlockall(MlockAllFlags::MCL_CURRENT)?;
+    let on_fault = if unused == Unused::Wait { libc::MCL_ONFAULT } else { 0 };
+    // SAFETY: takes an integer.
+    Errno::result(unsafe { libc::mlockall(libc::MCL_CURRENT | on_fault) })?;
     if wide {
         // Each page is locked at its first use: libibverbs loads drivers of devices that the node does not have.
         // SAFETY: takes an integer.
@@ -272,10 +283,10 @@ pub fn lock_the_rest(refused: &mut Vec<Right>) {
     if refused.contains(&Right::Memory) {
         return;
     }
-    let locked = lock_memory().and_then(|wide| {
+    let locked = lock_memory(Unused::Wait).and_then(|wide| {
         if !wide {
             keep_reserve();
-            lock_memory()?;
+            lock_memory(Unused::Wait)?;
         }
         Ok(wide)
     });
@@ -286,6 +297,19 @@ pub fn lock_the_rest(refused: &mut Vec<Right>) {
             debug!(%error, "not all memory is locked");
             refused.push(Right::Memory);
         }
+    }
+}
+
+/// Reads all locked memory that has not been used yet, in a thread of its own: 5 ms of a processor, which the launch does not
+/// wait for. Until then the loop may wait for a disk.
+pub fn read_locked_memory() {
+    let read = || {
+        if let Err(error) = lock_memory(Unused::Read) {
+            debug!(%error, "locked memory is not read in advance");
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("memory".into()).spawn(read) {
+        debug!(%error, "no thread reads locked memory");
     }
 }
 
