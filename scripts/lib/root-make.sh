@@ -25,7 +25,7 @@ make_by_apt() {
     local dir=$1 mirror=$2 log=$3
     shift 3
     mkdir "$dir"
-    export -f fetch_headers
+    export -f fetch_headers apt_of_its_own
     stage "packages from $mirror" "$log" isolated fetch_packages "$dir" "$mirror" "$@" ||
         give_up "Downloading packages failed (the reason is at the end of $log): check network and disk, and run this again."
     export -f unpack_package
@@ -37,8 +37,17 @@ make_by_apt() {
 }
 
 fetch_packages() {
-    local dir=$1 mirror=$2 apt=$1/apt keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    local dir=$1 mirror=$2 apt=$1/apt
     shift 2
+    apt_of_its_own "$apt" "$mirror"
+    apt-get install -y --no-install-recommends --download-only '?priority(required)' "$@"
+    sed 's/^deb /deb-src /' "$apt/etc/apt/sources.list" >>"$apt/etc/apt/sources.list.d/sources.list"
+    fetch_headers "$dir" || echo "$mirror has no source of Open MPI: the layout test of openmpi-internals will say so"
+}
+
+# apt_of_its_own DIR MIRROR: an apt whose state is below DIR, and which knows of no package that is installed.
+apt_of_its_own() {
+    local apt=$1 mirror=$2 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     mkdir -p "$apt"/etc/apt/{apt.conf.d,preferences.d,trusted.gpg.d,sources.list.d} \
         "$apt"/var/lib/{apt/lists/partial,dpkg} "$apt"/var/cache/apt/archives/partial
     : >"$apt/var/lib/dpkg/status"
@@ -59,9 +68,6 @@ APT::Sandbox::User "root";
 END
     export APT_CONFIG=$apt/apt.conf LC_ALL=C
     apt-get update
-    apt-get install -y --no-install-recommends --download-only '?priority(required)' "$@"
-    echo "deb-src [signed-by=$keyring] $mirror trixie main" >>"$apt/etc/apt/sources.list"
-    fetch_headers "$dir" || echo "$mirror has no source of Open MPI: the layout test of openmpi-internals will say so"
 }
 
 # fetch_headers DIR: below DIR/usr/src what Open MPI's development package

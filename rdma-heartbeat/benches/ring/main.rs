@@ -11,11 +11,12 @@
 //! | this one | which figures there are |
 //! | `rings` | what a ring of either kind can do |
 //! | `daemons` | a ring of `ringwatchd`, with a rank that sleeps on each node |
-//! | `swim` | a group of members of the crate foca (SWIM) |
-//! | `member` | one process of that group |
+//! | `swim` | a group of members of the crate foca, or of memberlist (SWIM) |
+//! | `member` | one process of a group of foca's |
 //! | `deaths` | who dies, how, and when the others know it |
 //! | `load` | processes that compute |
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -58,6 +59,9 @@ enum Part {
 #[derive(clap::Args)]
 struct Plan {
     kind: Kind,
+    /// The program of a member of memberlist's (scripts/lib/bench/memberlist.go).
+    #[arg(long, required_if_eq("kind", "memberlist"))]
+    program: Option<PathBuf>,
     #[arg(long)]
     members: u32,
     /// Datagrams that each member sends in a second.
@@ -84,6 +88,7 @@ struct Plan {
 enum Kind {
     Ringwatch,
     Foca,
+    Memberlist,
 }
 
 /// Between two deaths, in timeouts: the ring closes, and what is late comes.
@@ -102,11 +107,14 @@ fn print(figure: &str, values: &Value) {
 
 impl Plan {
     fn measure(&self) -> Result<(), String> {
-        let settings = Settings::new(self.members, self.rate, self.periods, self.kind == Kind::Foca);
+        let settings = Settings::new(self.members, self.rate, self.periods, self.kind != Kind::Ringwatch);
         rings::prepare();
         let started = match self.kind {
             Kind::Ringwatch => Daemons::start(&settings).map(|ring| Box::new(ring) as Box<dyn Ring>),
-            Kind::Foca => Swim::start(&settings).map(|ring| Box::new(ring) as Box<dyn Ring>),
+            Kind::Foca => Swim::start(&settings, None).map(|ring| Box::new(ring) as Box<dyn Ring>),
+            Kind::Memberlist => {
+                Swim::start(&settings, self.program.as_deref()).map(|ring| Box::new(ring) as Box<dyn Ring>)
+            }
         };
         let mut ring = match started {
             Ok(ring) => ring,

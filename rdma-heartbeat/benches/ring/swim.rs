@@ -1,8 +1,10 @@
-//! A group of members of foca, each in a process of its own. This process starts them and reads what they say.
+//! A group of members of foca or memberlist (SWIM), each in a process of its own. This process starts them and reads what
+//! they say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -65,9 +67,21 @@ impl Drop for Swim {
     }
 }
 
-fn start(me: u32, saying: Sender<(u32, Said)>) -> std::io::Result<Member> {
-    let mut command = Command::new(std::env::current_exe()?);
-    let mut child = command.arg("member").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+/// A member of foca's is this program and asks for its own priority; all threads of another program get the same here.
+fn command(program: Option<&Path>) -> std::io::Result<Command> {
+    let Some(program) = program else {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("member");
+        return Ok(command);
+    };
+    let mut command = Command::new("sh");
+    let words = "chrt --fifo 1 true 2>/dev/null && exec chrt --fifo 1 \"$0\"; exec \"$0\"";
+    command.args(["-c", words]).arg(program);
+    Ok(command)
+}
+
+fn start(me: u32, program: Option<&Path>, saying: Sender<(u32, Said)>) -> std::io::Result<Member> {
+    let mut child = command(program)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let (input, output) = (child.stdin.take(), child.stdout.take());
     let (Some(input), Some(output)) = (input, output) else { return Err(std::io::ErrorKind::BrokenPipe.into()) };
     std::thread::spawn(move || {
@@ -82,11 +96,14 @@ fn start(me: u32, saying: Sender<(u32, Said)>) -> std::io::Result<Member> {
 }
 
 impl Swim {
+    /// Members of foca, or of this program.
+    ///
     /// # Errors
     /// A sentence if the members do not start.
-    pub fn start(settings: &Settings) -> Result<Self, String> {
+    pub fn start(settings: &Settings, program: Option<&Path>) -> Result<Self, String> {
         let (saying, said) = channel();
-        let started: std::io::Result<Vec<_>> = (0..settings.members).map(|me| start(me, saying.clone())).collect();
+        let started: std::io::Result<Vec<_>> =
+            (0..settings.members).map(|me| start(me, program, saying.clone())).collect();
         let members = started.map_err(|error| format!("a member does not start: {error}"))?;
         let (dead, known, sent) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
         let mut group = Self { members, said, dead, known, defunct: 0, sent };
