@@ -54,6 +54,8 @@ int main(int argc, char **argv)
         MPI_Recv(&state, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     require(RW_Group_barrier(1, &size, &place) == MPI_SUCCESS && size == 4, "not all are in the round");
+    /* Who leaves ends the work also of those who do not know of this round yet. */
+    MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         pthread_join(thread, NULL);
     } else {

@@ -232,16 +232,16 @@ fn processes_are_spawned_for_a_lost_node_with_three_ranks() {
 fn where_the_log_is_full_protection_ends_with_a_sentence() {
     in_lab(|lab| {
         let program = logged().display().to_string();
-        let limited = |deaths: &[&str]| {
-            let words = [&[&*program, "FOLDER", "300"], deaths].concat();
+        let limited = |tasks: &str, deaths: &[&str]| {
+            let words = [&[&*program, "FOLDER", tasks], deaths].concat();
             job(lab, 1, &words).options(&["--mca", "hook_ringwatch_log_limit", "1"]).run(lab)
         };
         let said = "message logging repairs no death from now on: the messages that rank";
-        let outcome = limited(&[]);
+        let outcome = limited("300", &[]);
         outcome.require(outcome.stderr.contains(said) && outcome.status == 0, "it is said, and the job goes on");
         outcome.require(printed(&outcome) == undisturbed(lab), "the output is the same").left_nothing();
-        // Long after that.
-        let outcome = limited(&["3", "200"]);
+        // Long after that: of few tasks no rank has many, however they are shared out.
+        let outcome = limited("20", &["3", "200"]);
         let told = outcome.stderr.contains("rank 3 is dead and is not replaced");
         outcome
             .require(outcome.stderr.contains(said) && told && outcome.status != 0, "the death is an error")
