@@ -511,7 +511,7 @@ impl Daemon {
         }
         self.ready_told = true;
         if !self.refused.contains(&setup::Right::Memory) {
-            setup::read_locked_memory();
+            setup::read_memory();
         }
         self.watch.log_unserved(&self.segment);
         self.defaults_due = now;

@@ -86,6 +86,9 @@ fn a_daemon_that_serves_has_given_up_every_capability_that_it_does_not_need() {
             }
             assert_eq!(line_of(&status, "NoNewPrivs"), "1");
         }
+        eventually("the thread that reads memory has ended", || {
+            threads(node).iter().all(|(thread, _)| thread != "memory").then_some(())
+        });
         let known = threads(node).iter().all(|(thread, _)| rights.iter().any(|(name, _)| name == thread));
         assert!(known, "this test looks at every thread: {:?}", threads(node));
     }

@@ -126,7 +126,7 @@ pub fn run(host: &str, input: OwnedFd, output: OwnedFd) -> Result<(), Failure> {
     let mut refused = setup::prepare();
     let service = Service::new(assignment, pipe)?;
     setup::lock_the_rest(&mut refused);
-    setup::read_locked_memory();
+    setup::read_memory();
     setup::complain(&refused, logging::has_file());
     service.serve()
 }

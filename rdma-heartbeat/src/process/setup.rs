@@ -1,7 +1,7 @@
 //! Requests resources for `ringwatchd` from the operating system, so that it runs at once after an event, and detaches
 //! it from its parent.
 
-use std::ffi::{OsStr, c_void};
+use std::ffi::{OsStr, c_int, c_void};
 use std::ops::Range;
 
 use nix::errno::Errno;
@@ -143,7 +143,7 @@ impl Right {
 
 /// Requests priority, locked memory and exact timers; returns refused rights, without which it continues. Later
 /// mappings may stay unlocked: see [`lock_the_rest`]. Pages that have not been used yet are not read: see
-/// [`read_locked_memory`]. Call it before the log starts.
+/// [`read_memory`]. Call it before the log starts.
 pub fn prepare() -> Vec<Right> {
     let mut refused = Vec::new();
     let _ = setrlimit(Resource::RLIMIT_RTTIME, MOST_WITHOUT_A_PAUSE, MOST_WITHOUT_A_PAUSE);
@@ -151,7 +151,7 @@ pub fn prepare() -> Vec<Right> {
         let _ = shorten_slice();
         refused.push(Right::Priority);
     }
-    if lock_memory(Unused::Wait).is_err() {
+    if lock_memory().is_err() {
         refused.push(Right::Memory);
     }
     let _ = set_timerslack(1000);
@@ -218,29 +218,15 @@ fn shorten_slice() -> bool {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
 }
 
-/// What happens to pages that are locked and have not been used yet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Unused {
-    /// They are read at their first use.
-    Wait,
-    /// They are read at once.
-    Read,
-}
-
 /// Locks current mappings, and later ones only if the limit cannot make an allocation fail, which would end the
-/// process. Returns whether later mappings are locked, too.
-fn lock_memory(unused: Unused) -> Result<bool, Errno> {
+/// process. Each page is locked at its first use. Returns whether later mappings are locked, too.
+fn lock_memory() -> Result<bool, Errno> {
     let limit = Resource::RLIMIT_MEMLOCK;
     let _ = setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY);
     let wide = getrlimit(limit).is_ok_and(|(soft, _)| soft >= LOCKED_LIMIT);
-    let on_fault = if unused == Unused::Wait { libc::MCL_ONFAULT } else { 0 };
+    let later = if wide { libc::MCL_FUTURE } else { 0 };
     // SAFETY: takes an integer.
-    Errno::result(unsafe { libc::mlockall(libc::MCL_CURRENT | on_fault) })?;
-    if wide {
-        // Each page is locked at its first use: libibverbs loads drivers of devices that the node does not have.
-        // SAFETY: takes an integer.
-        Errno::result(unsafe { libc::mlockall(libc::MCL_FUTURE | libc::MCL_ONFAULT) })?;
-    }
+    Errno::result(unsafe { libc::mlockall(libc::MCL_CURRENT | later | libc::MCL_ONFAULT) })?;
     Ok(wide)
 }
 
@@ -283,10 +269,10 @@ pub fn lock_the_rest(refused: &mut Vec<Right>) {
     if refused.contains(&Right::Memory) {
         return;
     }
-    let locked = lock_memory(Unused::Wait).and_then(|wide| {
+    let locked = lock_memory().and_then(|wide| {
         if !wide {
             keep_reserve();
-            lock_memory(Unused::Wait)?;
+            lock_memory()?;
         }
         Ok(wide)
     });
@@ -300,17 +286,39 @@ pub fn lock_the_rest(refused: &mut Vec<Right>) {
     }
 }
 
-/// Reads all locked memory that has not been used yet, in a thread of its own: 5 ms of a processor, which the launch does not
+/// Stack of the thread that reads memory, in bytes: it is read, too.
+const SMALL_STACK: usize = 64 << 10;
+
+/// Reads all memory that has not been used yet, in a thread of its own: 5 ms of a processor, which the launch does not
 /// wait for. Until then the loop may wait for a disk.
-pub fn read_locked_memory() {
+pub fn read_memory() {
     let read = || {
-        if let Err(error) = lock_memory(Unused::Read) {
-            debug!(%error, "locked memory is not read in advance");
+        privileges::keep(0);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        for (range, advice) in maps.lines().filter_map(reading) {
+            // SAFETY: reads pages, or copies private ones, of a mapping; if it had vanished the call would fail.
+            if unsafe { libc::madvise(range.start as *mut c_void, range.len(), advice) } != 0 {
+                debug!(error = %Errno::last(), "memory at {:x} is read at its first use", range.start);
+            }
         }
     };
-    if let Err(error) = std::thread::Builder::new().name("memory".into()).spawn(read) {
-        debug!(%error, "no thread reads locked memory");
+    let thread = std::thread::Builder::new().name("memory".into()).stack_size(SMALL_STACK);
+    if let Err(error) = thread.spawn(read) {
+        debug!(%error, "memory is read at its first use");
     }
+}
+
+/// The mapping of a line of proc_pid_maps(5), and how it is read: the process gets its own copies of what it may write.
+fn reading(line: &str) -> Option<(Range<usize>, c_int)> {
+    let mut words = line.split(' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let advice = match words.next()?.as_bytes() {
+        [_, b'w', _, b'p'] => libc::MADV_POPULATE_WRITE,
+        [b'r', ..] => libc::MADV_POPULATE_READ,
+        _ => return None,
+    };
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    Some((address(start)?..address(end)?, advice))
 }
 
 #[cfg(test)]
@@ -349,6 +357,17 @@ mod tests {
         for nothing in [0x7f_2000_4000, 0x7f_1000_0000, 0x7ffd_0000, 0] {
             assert!(of(nothing).is_empty());
         }
+    }
+
+    #[test]
+    fn what_may_be_written_is_copied_and_what_may_not_be_read_is_left_alone() {
+        let readings: Vec<_> = MAPS.lines().filter_map(reading).collect();
+        let advice = |address: usize| readings.iter().find(|(range, _)| range.contains(&address)).map(|found| found.1);
+        assert_eq!(advice(0x55d0_a000), Some(libc::MADV_POPULATE_READ));
+        assert_eq!(advice(0x7f_1000_0000), Some(libc::MADV_POPULATE_WRITE));
+        assert_eq!(reading("7f0000000-7f0001000 ---p 00000000 00:00 0"), None);
+        let shared = reading("7f0000000-7f0001000 rw-s 00000000 00:01 5 /memfd:ringwatch");
+        assert_eq!(shared, Some((0x7_f000_0000..0x7_f000_1000, libc::MADV_POPULATE_READ)));
     }
 
     #[test]

@@ -380,10 +380,11 @@ fn answers_that_a_cut_link_has_kept_do_no_harm() {
         if !wait_until(LIMIT, || unread() >= 5) {
             job.fail("five ranks ask rank 6");
         }
+        // Before the cut: a death that is known closes them.
+        let asked = open();
         let _ = job.cut("h4");
         let _ = job.signal_rank(6, libc::SIGUSR1);
         let kept = wait_until(LIMIT, || unsent() > 0);
-        let asked = open();
         wait(&mut job, "freed", 0, 0..6);
         wait(&mut job, "blocked", 1, 0..5);
         // Rank 0 has asked for nothing.
