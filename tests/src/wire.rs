@@ -1,6 +1,8 @@
 //! Datagrams as they pass the bridge.
 
 use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ pub(crate) const ETHERNET: usize = 14;
 const UDP: usize = 8;
 /// Number of UDP in the header of IPv4.
 const PROTOCOL_UDP: u8 = 17;
+/// The receiver's address in the header of IPv4.
+const DESTINATION: Range<usize> = 16..20;
 
 /// Waits until so many datagrams to a port of a host have passed, and returns what they carry.
 ///
@@ -22,13 +26,15 @@ const PROTOCOL_UDP: u8 = 17;
 pub fn sniff(host: &str, port: u16, count: usize) -> Vec<Vec<u8>> {
     let socket = open(&host.replace('h', "v"))
         .unwrap_or_else(|error| panic!("the link of {host} cannot be listened to: {error}"));
+    let number = host.trim_start_matches('h').parse().expect("the name of a host is h and its number");
+    let to = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, number), port);
     let (limit, mut found, mut frame) = (now() + Duration::from_secs(10), Vec::new(), vec![0; 65_536]);
     while found.len() < count {
         assert!(now() < limit, "{count} datagrams pass to port {port} of {host}");
         // SAFETY: writes at most the length of the buffer into it.
         let length = unsafe { libc::recv(socket.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len(), 0) };
         let Ok(length) = usize::try_from(length) else { continue };
-        found.extend(payload(&frame[..length], port).map(<[u8]>::to_vec));
+        found.extend(payload(&frame[..length], to).map(<[u8]>::to_vec));
     }
     found
 }
@@ -68,14 +74,15 @@ pub(crate) fn open(interface: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// What a frame carries to a UDP port over IPv4.
-fn payload(frame: &[u8], port: u16) -> Option<&[u8]> {
+/// What a frame carries to a UDP port over IPv4. All nodes of a job may have the same port.
+fn payload(frame: &[u8], to: SocketAddrV4) -> Option<&[u8]> {
     let packet = frame.get(ETHERNET..)?;
     let header = usize::from(packet.first()? & 15) * 4;
     let is_udp = packet[0] >> 4 == 4 && *packet.get(9)? == PROTOCOL_UDP;
     let datagram = packet.get(header..)?;
     let number = |at: usize| Some(u16::from_be_bytes([*datagram.get(at)?, *datagram.get(at + 1)?]));
-    (is_udp && number(2)? == port).then(|| datagram.get(UDP..usize::from(number(4)?))).flatten()
+    let is_meant = packet.get(DESTINATION)? == to.ip().octets() && number(2)? == to.port();
+    (is_udp && is_meant).then(|| datagram.get(UDP..usize::from(number(4)?))).flatten()
 }
 
 #[cfg(test)]
@@ -88,8 +95,10 @@ mod tests {
         frame.extend([0x45, 0, 0, 31, 0, 0, 0, 0, 64, PROTOCOL_UDP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
         frame.extend([0, 7, 0, 9, 0, 11, 0, 0]);
         frame.extend(b"abc\0padding");
-        assert_eq!(payload(&frame, 9), Some(&b"abc"[..]));
-        assert_eq!(payload(&frame, 7), None);
-        assert_eq!(payload(&frame[..30], 9), None);
+        let at = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
+        assert_eq!(payload(&frame, at(2, 9)), Some(&b"abc"[..]));
+        assert_eq!(payload(&frame, at(2, 7)), None);
+        assert_eq!(payload(&frame, at(1, 9)), None);
+        assert_eq!(payload(&frame[..30], at(2, 9)), None);
     }
 }
