@@ -1,10 +1,10 @@
 //! Standard output, so that what a rank prints appears once however often it is replaced.
 //!
-//! The program writes into a terminal or pipe of the layer's, from which a thread takes it to the real standard output.
-//! It says of each piece where in the rank's output it stands, and `mpirun` takes each place once
-//! ([`framed_output`](node_abi::framed_output)). A replacement prints the same bytes from the beginning. The event logger
-//! keeps their count, so that only what may be lost with the dead process is sent again. What the program has printed
-//! leaves only when all that led to it is stable.
+//! The program writes into a terminal or pipe of the layer's, from which a thread takes it to the real standard
+//! output. It says of each piece where in the rank's output it stands, and `mpirun` takes each place once
+//! ([`framed_output`](node_abi::framed_output)). A replacement prints the same bytes from the beginning. The event
+//! logger keeps their count, so that only what may be lost with the dead process is sent again. What the program has
+//! printed leaves only when all that led to it is stable.
 //!
 //! A checkpoint has the count, too. For that the program gets a new terminal or pipe, and the old one is read to its
 //! end.

@@ -1,18 +1,18 @@
 //! The output of a rank that several processes print, so that each byte appears once: no I/O.
 //!
-//! A process says of each piece of text which rank prints it and where in the rank's output it stands. `mpirun`, through
-//! which all output goes, takes each place once, from the process whose text comes first. So a process may print
-//! again what may have been lost with another one, and nobody has to know how far the other one came.
+//! A process says of each piece of text which rank prints it and where in the rank's output it stands. `mpirun`,
+//! through which all output goes, takes each place once, from the process whose text comes first. So a process may
+//! print again what may have been lost with another one, and nobody has to know how far the other one came.
 //!
 //! A frame is a header of [`HEADER`] bytes and the text:
-//! `ESC _ ringwatch RANK PLACE LENGTH ESC \`, the numbers in hexadecimal. Terminals do not show such a sequence. What stands
-//! outside of frames passes as it is.
+//! `ESC _ ringwatch RANK PLACE LENGTH ESC \`, the numbers in hexadecimal. Terminals do not show such a sequence. What
+//! stands outside of frames passes as it is.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// How much of what has been printed a process prints again in place of a dead one, in bytes: more than is on its way to
-/// `mpirun` from one process.
+/// How much of what has been printed a process prints again in place of a dead one, in bytes: more than is on its way
+/// to `mpirun` from one process.
 pub const REPEATED: u64 = 1 << 20;
 
 /// What a header begins with.

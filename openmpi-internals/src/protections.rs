@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MAPPINGS: &str = "/proc/self/maps";
 
-/// Access rights of the memory of this process. The kernel is asked for each place (Linux 6.11); an older one only has the whole
-/// list, which takes half a millisecond to read in a rank.
+/// Access rights of the memory of this process. The kernel is asked for each place (Linux 6.11); an older one only
+/// has the whole list, which takes half a millisecond to read in a rank.
 #[derive(Default)]
 pub(crate) struct Protections {
     mappings: Option<File>,

@@ -332,8 +332,8 @@ impl LoadedObject {
         named(Places::Called).chain(named(Places::Known)).collect()
     }
 
-    /// Has the object call `ours` in place of the function of this name. Returns what it has called until now; `None` if it
-    /// has no such calls.
+    /// Has the object call `ours` in place of the function of this name. Returns what it has called until now; `None`
+    /// if it has no such calls.
     ///
     /// # Safety
     /// An object that stays loaded, and a function of the same type.

@@ -47,8 +47,8 @@ fn interfaces() -> Vec<Interface> {
         .collect()
 }
 
-/// Opens the socket of a node of this job, as [`open`]. Without a range all nodes try the same port, which the job decides:
-/// their addresses are then few bytes for each node.
+/// Opens the socket of a node of this job, as [`open`]. Without a range all nodes try the same port, which the job
+/// decides: their addresses are then few bytes for each node.
 ///
 /// # Errors
 /// As of [`open`].

@@ -1,5 +1,5 @@
-//! Encodes addresses as runs. Nodes of a cluster mostly have consecutive addresses and one port: then the addresses of all nodes
-//! are as long as those of two.
+//! Encodes addresses as runs. Nodes of a cluster mostly have consecutive addresses and one port: then the addresses
+//! of all nodes are as long as those of two.
 
 use std::net::{IpAddr, SocketAddr};
 

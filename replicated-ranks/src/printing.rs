@@ -1,10 +1,10 @@
 //! What a rank prints is compared, and appears once: a state machine without I/O.
 //!
-//! The lowest living replica prints. It says up to where it is going to, and prints when the others have answered with
-//! the digest of the same text. The others keep the text: a successor prints what may have been lost with the dead, and
-//! goes on. `mpirun` takes each place of the text once ([`framed_output`](node_abi::framed_output)). At the end all print
-//! what they keep, because the last text of the lowest may be lost with its node. Text that differs is told once: a
-//! program may print times of its own.
+//! The lowest living replica prints. It says up to where it is going to, and prints when the others have answered
+//! with the digest of the same text. The others keep the text: a successor prints what may have been lost with the
+//! dead, and goes on. `mpirun` takes each place of the text once ([`framed_output`](node_abi::framed_output)). At the
+//! end all print what they keep, because the last text of the lowest may be lost with its node. Text that differs is
+//! told once: a program may print times of its own.
 
 use event_log::protocol::units::Channel;
 use node_abi::framed_output::REPEATED;

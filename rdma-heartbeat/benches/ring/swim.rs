@@ -1,5 +1,5 @@
-//! A group of members of foca or memberlist (SWIM), each in a process of its own. This process starts them and reads what
-//! they say.
+//! A group of members of foca or memberlist (SWIM), each in a process of its own. This process starts them and reads
+//! what they say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};

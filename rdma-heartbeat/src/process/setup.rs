@@ -246,9 +246,7 @@ pub fn lock_library(function: *const c_void) {
 fn mappings_of_file(maps: &str, address: usize) -> Vec<Range<usize>> {
     let mapping = |line: &str| {
         let (range, rest) = line.split_once(' ')?;
-        let (start, end) = range.split_once('-')?;
-        let file = rest.split_once('/')?.1.to_owned();
-        Some((usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?, file))
+        Some((addresses(range)?, rest.split_once('/')?.1.to_owned()))
     };
     let mappings: Vec<_> = maps.lines().filter_map(mapping).collect();
     let Some((_, wanted)) = mappings.iter().find(|(range, _)| range.contains(&address)) else { return Vec::new() };
@@ -311,14 +309,20 @@ pub fn read_memory() {
 /// The mapping of a line of proc_pid_maps(5), and how it is read: the process gets its own copies of what it may write.
 fn reading(line: &str) -> Option<(Range<usize>, c_int)> {
     let mut words = line.split(' ');
-    let (start, end) = words.next()?.split_once('-')?;
+    let range = addresses(words.next()?)?;
     let advice = match words.next()?.as_bytes() {
         [_, b'w', _, b'p'] => libc::MADV_POPULATE_WRITE,
         [b'r', ..] => libc::MADV_POPULATE_READ,
         _ => return None,
     };
+    Some((range, advice))
+}
+
+/// The first column of proc_pid_maps(5).
+fn addresses(text: &str) -> Option<Range<usize>> {
+    let (start, end) = text.split_once('-')?;
     let address = |text| usize::from_str_radix(text, 16).ok();
-    Some((address(start)?..address(end)?, advice))
+    Some(address(start)?..address(end)?)
 }
 
 #[cfg(test)]

@@ -178,8 +178,7 @@ fn sorts(lab: &Lab, cell: Cell, round: u32, seed: u32) -> Sorted {
         }
         Fault::Load => {
             let load = Load::on(&victims);
-            // It may be that nobody is late, which is the scheduler's choice: `are_sorted` requires it of one job at
-            // least.
+            // It may be that nobody is late, which is the scheduler's choice: `b12` requires it of one job at least.
             let _ = wait_until(OTHERS_WORK, goes_on);
             drop(load);
             schedule(&victims, "--other");
@@ -346,8 +345,8 @@ fn is_without(text: &str, ranks: &[u32]) -> bool {
     text.lines().flat_map(|line| line.split(", ")).any(|word| outside.iter().any(|one| one == word))
 }
 
-/// Each cell fails in a round that its place and the seed say. In one of them at least a process must have left that had
-/// to wait for the work of others: else nothing was tested there.
+/// Each cell fails in a round that its place and the seed say. In one of them at least a process must have left that
+/// had to wait for the work of others: else nothing was tested there.
 #[test]
 fn b12_a_sort_is_right_whatever_processes_are_killed_stopped_or_slow() {
     in_lab(|lab| {
